@@ -1,0 +1,1 @@
+"""RocketMQ in Python: name server, broker, client and Spark pipeline."""

@@ -1,0 +1,1 @@
+"""The few loops over bytes that are compiled; each also runs as plain Python."""

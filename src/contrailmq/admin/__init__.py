@@ -1,0 +1,1 @@
+"""Typed administration calls and the command line."""

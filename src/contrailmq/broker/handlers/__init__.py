@@ -1,0 +1,1 @@
+"""What the broker does on a request, one module per family."""

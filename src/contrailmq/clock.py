@@ -1,0 +1,30 @@
+"""Time as a dependency: nothing else in the package asks the operating system for it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where every timestamp in the system comes from."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since 1970; may jump. For stored timestamps."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back. For elapsed time."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds of the monotonic clock."""
+        return time.monotonic_ns() // 1_000_000

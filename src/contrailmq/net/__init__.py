@@ -1,0 +1,1 @@
+"""Remoting over asyncio: connections, clients and servers."""

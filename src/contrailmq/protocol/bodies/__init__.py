@@ -1,0 +1,1 @@
+"""Typed JSON bodies, one module per family."""

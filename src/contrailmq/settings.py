@@ -1,0 +1,155 @@
+"""One typed, frozen settings object per component, read from RocketMQ's own keys.
+
+``key`` declares a field and the ``broker.conf`` key (and its old spellings) it is read from;
+``read`` builds the object.  A value that does not parse is an error that names key, value and
+expected type; Java silently keeps the default there.  ``live=True`` marks what may be changed
+while running.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from contrailmq.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def key(name: str, default: Any, *, also: tuple[str, ...] = (), live: bool = False) -> Any:
+    """A setting, the properties key it is read from, and the key's other spellings."""
+    return dataclasses.field(default=default, metadata={"key": name, "also": also, "live": live})
+
+
+def read(cls: type[T], properties: Mapping[str, str]) -> T:
+    """Build ``cls`` from properties. A value that does not parse is an error, never a default."""
+    return update(cls(), properties)
+
+
+def update(settings: T, properties: Mapping[str, str], *, live_only: bool = False) -> T:
+    """A copy of ``settings`` with the values of ``properties`` that belong to it."""
+    hints = typing.get_type_hints(type(settings))
+    values: dict[str, Any] = {}
+    for field in _fields(type(settings)):
+        for name in (*field.metadata["also"], field.metadata["key"]):
+            if name in properties:
+                if live_only and not field.metadata["live"]:
+                    raise ConfigError(
+                        f"{name} cannot be changed while running; restart to change it"
+                    )
+                values[field.name] = parse(name, properties[name].strip(), hints[field.name])
+    return dataclasses.replace(settings, **values) if values else settings  # type: ignore[type-var]
+
+
+def keys_of(cls: type[Any]) -> set[str]:
+    """Every properties key, old spellings included, that ``cls`` is read from."""
+    return {
+        name for field in _fields(cls) for name in (field.metadata["key"], *field.metadata["also"])
+    }
+
+
+def as_properties(settings: Any) -> dict[str, str]:
+    """The settings as RocketMQ's keys and texts."""
+    return {
+        field.metadata["key"]: render(getattr(settings, field.name))
+        for field in _fields(type(settings))
+    }
+
+
+def parse(name: str, text: str, kind: Any) -> Any:
+    """One value of a properties file."""
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            return kind(text)
+        return kind(text)
+    except (ValueError, KeyError):
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            expected = "one of " + ", ".join(str(member.value) for member in kind)
+        else:
+            expected = {bool: "true or false", int: "a whole number", float: "a number"}.get(
+                kind, getattr(kind, "__name__", str(kind))
+            )
+        raise ConfigError(f"{name} = {text!r}: expected {expected}") from None
+
+
+def render(value: Any) -> str:
+    """A value as a properties file has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    return str(value)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Read Java's properties syntax: comments, ``=`` ``:`` or blank as separator, escapes."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        name, value = _split(line)
+        found[name] = value
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pending = ""
+    for raw in text.splitlines():
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        line = pending + line
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending = line[:-1]
+            continue
+        pending = ""
+        yield line
+    if pending:
+        yield pending
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line):
+        if line[position] == "\\":
+            position += 2
+            continue
+        if line[position] in "=: \t\f":
+            break
+        position += 1
+    name, rest = line[:position], line[position:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return _unescape(name), _unescape(rest)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\" or position >= len(text):
+            out.append(char)
+            continue
+        char = text[position]
+        position += 1
+        if char == "u" and position + 4 <= len(text):
+            try:
+                out.append(chr(int(text[position : position + 4], 16)))
+                position += 4
+                continue
+            except ValueError:
+                pass
+        out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(char, char))
+    return "".join(out)
+
+
+def _fields(cls: type[Any]) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(cls) if "key" in field.metadata]

@@ -1,0 +1,1 @@
+"""Topics and store directories as Spark DataFrames."""
