@@ -1,0 +1,155 @@
+"""The command ``contrail``: a table of sub-commands, and the one place where errors become lines.
+
+Each sub-command is a function ``main(argv) -> int`` in a module that is imported only when its name
+is typed, so that ``contrail --version`` costs nothing and a part whose extra is not installed
+hurts nobody else.  Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from contrailmq.errors import ContrailError
+from contrailmq.version import VERSION
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+
+class Entry(NamedTuple):
+    """Where a sub-command lives (``module:function``), and what it is for in a few words."""
+
+    target: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "up": Entry("contrailmq.up:main", "name server and broker in one process"),
+    "namesrv": Entry("contrailmq.namesrv.main:main", "run a name server"),
+    "broker": Entry("contrailmq.broker.main:main", "run a broker"),
+    "topic": Entry("contrailmq.admin.commands.topic:main", "create, list, show, delete topics"),
+    "group": Entry("contrailmq.admin.commands.group:main", "list groups, their lag, reset offsets"),
+    "send": Entry("contrailmq.admin.commands.send:main", "send messages from arguments or files"),
+    "consume": Entry("contrailmq.admin.commands.consume:main", "consume messages as a group"),
+    "tail": Entry("contrailmq.admin.commands.tail:main", "follow a topic without a group"),
+    "message": Entry("contrailmq.admin.commands.message:main", "get, query, trace messages"),
+    "cluster": Entry("contrailmq.admin.commands.cluster:main", "show brokers and their state"),
+    "store": Entry("contrailmq.admin.commands.store:main", "look into a store directory"),
+    "doctor": Entry("contrailmq.admin.commands.doctor:main", "find what is wrong, and the remedy"),
+    "admin": Entry("contrailmq.admin.main:main", "mqadmin's commands under their own names"),
+    "bench": Entry("contrailmq.admin.commands.bench:main", "measure a running cluster"),
+    "pipeline": Entry("contrailmq.spark.main:pipeline", "run a Spark pipeline over topics"),
+    "sql": Entry("contrailmq.spark.main:sql", "Spark SQL over topics"),
+    "demo": Entry("contrailmq.demo.main:main", "a tour of everything, in two minutes"),
+}
+
+_GLOBAL_OPTIONS: Final = """\
+  --version        print the version
+  --debug          show the stack trace of a failure
+  -h, --help       this text; after a command: its options"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; raises only what ``--debug`` asks to see."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = bool(args) and args[0] == "--debug"
+    if debug:
+        del args[0]
+    if not __debug__:
+        return _refuse("python -O removes the assertions that guard the store; run without it")
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse has said what is wrong, or printed its help
+        return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return DONE
+    except Exception as error:
+        if debug:
+            raise
+        return _fail(error)
+
+
+def available() -> dict[str, Entry]:
+    """The sub-commands of this installation, in the order of the help text."""
+    return {name: entry for name, entry in COMMANDS.items() if _exists(entry.target)}
+
+
+def _run(args: list[str]) -> int:
+    if not args or args[0] in ("-h", "--help"):
+        print(_help_text())
+        return DONE
+    name, rest = args[0], args[1:]
+    if name in ("--version", "-V"):
+        print(f"contrail {VERSION}")
+        return DONE
+    if name == "help":
+        if not rest:
+            print(_help_text())
+            return DONE
+        name, rest = rest[0], ["--help"]
+    entry = COMMANDS.get(name)
+    if entry is None or not _exists(entry.target):
+        return _refuse(f"there is no command {name!r}; contrail help lists them")
+    return _load(entry.target)(rest)
+
+
+def _load(target: str) -> Callable[[Sequence[str]], int]:
+    module, _, function = target.partition(":")
+    loaded: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
+    return loaded
+
+
+def _exists(target: str) -> bool:
+    try:
+        return importlib.util.find_spec(target.partition(":")[0]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _help_text() -> str:
+    entries = available()
+    width = max(map(len, entries), default=0)
+    lines = [f"  {name:<{width}}   {entry.summary}" for name, entry in entries.items()]
+    parts = [
+        "usage: contrail [--debug] COMMAND [options]",
+        "ContrailMQ: RocketMQ in Python.",
+        "\n".join(["commands:", *lines, f"  {'help':<{width}}   this text, or that of a command"]),
+        "\n".join(["options:", _GLOBAL_OPTIONS]),
+    ]
+    return "\n\n".join(parts)
+
+
+def _refuse(text: str) -> int:
+    print(f"contrail: {text}", file=sys.stderr)
+    return USAGE
+
+
+def _fail(error: Exception) -> int:
+    text = " ".join(str(error).split())
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("contrailmq"):
+        text = f"the package {error.name} is not installed; pip install 'contrailmq[spark]' has it"
+    elif not isinstance(error, ContrailError | OSError):
+        text = f"{type(error).__name__}: {text} (contrail --debug shows where)"
+    print(f"contrail: {text}", file=sys.stderr)
+    return FAILED
+
+
+def _abandon_stdout() -> None:
+    # The reader is gone (contrail … | head): without this the interpreter reports it once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The command ``contrail``: its table, its exit codes, and errors on one line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from contrailmq import main as command
+from contrailmq.errors import ConfigError
+from contrailmq.version import VERSION
+
+SRC = str(Path(__file__).resolve().parents[2] / "src")
+
+
+def _contrail(*argv: str, optimise: bool = False) -> subprocess.CompletedProcess[str]:
+    flags = ["-O"] if optimise else []
+    return subprocess.run(
+        [sys.executable, *flags, "-m", "contrailmq.main", *argv],
+        env={**os.environ, "PYTHONPATH": SRC},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A table with one command, ``probe``, that lives in this very module."""
+    monkeypatch.setattr(command, "COMMANDS", {"probe": command.Entry("probe_module:run", "try")})
+    monkeypatch.setitem(sys.modules, "probe_module", argparse.Namespace(run=None))  # type: ignore[arg-type]
+    monkeypatch.setattr(command, "_exists", lambda target: True)
+    return monkeypatch
+
+
+def _install(probe: pytest.MonkeyPatch, run: object) -> None:
+    probe.setattr(importlib.import_module("probe_module"), "run", run)
+
+
+def test_version_and_help_of_the_real_command() -> None:
+    version = _contrail("--version")
+    assert (version.returncode, version.stdout, version.stderr) == (0, f"contrail {VERSION}\n", "")
+    for argv in ([], ["help"], ["--help"], ["-h"]):
+        shown = _contrail(*argv)
+        assert shown.returncode == 0
+        assert shown.stdout.startswith("usage: contrail ")
+
+
+def test_an_unknown_command_is_a_usage_error_on_one_line() -> None:
+    refused = _contrail("no-such-thing")
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr.splitlines() == [
+        "contrail: there is no command 'no-such-thing'; contrail help lists them"
+    ]
+
+
+def test_python_without_assertions_is_refused() -> None:
+    refused = _contrail("--version", optimise=True)
+    assert refused.returncode == 2
+    assert "python -O" in refused.stderr
+
+
+def test_the_exit_code_of_a_command_is_the_exit_code(probe: pytest.MonkeyPatch) -> None:
+    seen: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str]) -> int:
+        seen.append(argv)
+        return 7
+
+    _install(probe, run)
+    assert command.main(["probe", "-x", "1"]) == 7
+    assert seen == [["-x", "1"]]
+
+
+def test_help_name_asks_the_command_itself(probe: pytest.MonkeyPatch) -> None:
+    seen: list[Sequence[str]] = []
+    _install(probe, lambda argv: seen.append(argv) or 0)
+    assert command.main(["help", "probe"]) == 0
+    assert seen == [["--help"]]
+
+
+def test_argparse_may_stop_a_command(
+    probe: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(argv: Sequence[str]) -> int:
+        argparse.ArgumentParser(prog="contrail probe").parse_args(argv)
+        return 0
+
+    _install(probe, run)
+    assert command.main(["probe", "--unknown"]) == 2
+    assert command.main(["probe", "--help"]) == 0
+    assert "--unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ConfigError("listenPort=x\nis no number"), "contrail: listenPort=x is no number"),
+        (OSError(98, "Address already in use"), "contrail: [Errno 98] Address already in use"),
+        (
+            ValueError("odd"),
+            "contrail: ValueError: odd (contrail --debug shows where)",
+        ),
+        (
+            ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
+            "contrail: the package pyspark is not installed; "
+            "pip install 'contrailmq[spark]' has it",
+        ),
+    ],
+)
+def test_a_failure_is_one_line_and_exit_code_1(
+    probe: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, line: str
+) -> None:
+    def run(argv: Sequence[str]) -> int:
+        raise error
+
+    _install(probe, run)
+    assert command.main(["probe"]) == 1
+    assert capsys.readouterr().err.splitlines() == [line]
+
+
+def test_debug_shows_the_stack_trace(probe: pytest.MonkeyPatch) -> None:
+    def run(argv: Sequence[str]) -> int:
+        raise ConfigError("bad")
+
+    _install(probe, run)
+    with pytest.raises(ConfigError):
+        command.main(["--debug", "probe"])
+
+
+def test_an_interrupt_is_no_failure_of_ours(probe: pytest.MonkeyPatch) -> None:
+    def run(argv: Sequence[str]) -> int:
+        raise KeyboardInterrupt
+
+    _install(probe, run)
+    assert command.main(["probe"]) == 130
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_early_is_not_reported(unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        shown = subprocess.run(
+            [sys.executable, "-m", "contrailmq.main", "help"],
+            env={**os.environ, "PYTHONPATH": SRC, "PYTHONUNBUFFERED": unbuffered},
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(writer)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", sorted(command.available()))
+def test_every_command_of_the_table_loads_and_has_help(name: str) -> None:
+    pytest.importorskip("pyspark") if "spark" in command.COMMANDS[name].target else None
+    shown = _contrail(name, "--help")
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"\busage\b", shown.stdout, re.IGNORECASE)
