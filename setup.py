@@ -49,6 +49,7 @@ setup(
             "cdivision": True,
             "initializedcheck": False,
             "embedsignature": True,
+            "annotation_typing": False,  # annotations are for mypy; C types are in the .pxd
         },
         build_dir="build/cython",
         quiet=True,
