@@ -1,7 +1,10 @@
 """Typed request and response headers over RocketMQ's string-to-string ``extFields``.
 
 A header is a frozen dataclass.  Its wire names are the camelCase of its field names, or what
-``wire`` says.  ``None`` means absent, in both directions.
+``wire`` says.  ``None`` means absent, in both directions.  A field without a default must be
+there: Java only logs a missing one and then fails on the null, so the outcome is the same, with a
+better text.  Integers are bounded as Java's are, so that no handler meets one that does not fit
+where it has to be stored.
 """
 
 from __future__ import annotations
@@ -10,9 +13,15 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 from contrailmq.errors import RemoteProtocolError
+
+Int32 = Annotated[int, 32]
+"""A header field that is a Java int."""
+
+_INT64_BITS: Final = 64
+_NUMBER_LENGTH_MAX: Final = 20  # the sign and nineteen digits of a Java long
 
 
 class _Field(NamedTuple):
@@ -35,31 +44,56 @@ class Header:
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
         """Parse ``extFields``; unknown keys are ignored, as Java does."""
         values: dict[str, Any] = {}
-        for field in _layout(cls):  # type: ignore[arg-type,unused-ignore]
-            text = fields.get(field.wire)
+        for name, wire_name, parse, required in _layout(cls):  # type: ignore[arg-type,unused-ignore]
+            text = fields.get(wire_name)
             if text is None:
-                if field.required:
-                    raise RemoteProtocolError(f"{cls.__name__}: {field.wire} is missing")
+                if required:
+                    raise RemoteProtocolError(f"{cls.__name__}: {wire_name} is missing")
                 continue
             try:
-                values[field.name] = field.parse(text)
+                values[name] = parse(text)
             except ValueError as error:
-                raise RemoteProtocolError(f"{cls.__name__}: bad {field.wire}={text!r}") from error
+                raise RemoteProtocolError(
+                    f"{cls.__name__}: bad {wire_name}={text[:100]!r}"
+                ) from error
         return cls(**values)
 
     def to_fields(self) -> dict[str, str]:
         """Render ``extFields``; ``None`` means absent."""
         fields: dict[str, str] = {}
-        for field in _layout(type(self)):  # type: ignore[arg-type,unused-ignore]
-            value = getattr(self, field.name)
-            if value is not None:
-                fields[field.wire] = _render(value)
+        for name, wire_name, _, _ in _layout(type(self)):  # type: ignore[arg-type,unused-ignore]
+            value = getattr(self, name)
+            if value is None:
+                continue
+            fields[wire_name] = value if type(value) is str else _render(value)
         return fields
+
+    @classmethod
+    def wire_names(cls) -> tuple[str, ...]:
+        """The names of this header's fields as they are written on the wire."""
+        return tuple(field.wire for field in _layout(cls))  # type: ignore[arg-type,unused-ignore]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RpcRequest(Header):
+    """What every request header of 5.x may carry besides its own fields (RpcRequestHeader)."""
+
+    namespace: str | None = wire("ns", default=None)
+    namespaced: bool | None = wire("nsd", default=None)
+    broker_name: str | None = wire("bname", default=None)
+    oneway: bool | None = wire("oway", default=None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRequest(RpcRequest):
+    """The same for a request about a topic: ``lo`` marks a logical queue (TopicRequestHeader)."""
+
+    logical: bool | None = wire("lo", default=None)
 
 
 @functools.cache
 def _layout(cls: type[Header]) -> tuple[_Field, ...]:
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
         _Field(
             name=field.name,
@@ -72,10 +106,27 @@ def _layout(cls: type[Header]) -> tuple[_Field, ...]:
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:
-    alternatives = [a for a in typing.get_args(hint) or (hint,) if a is not type(None)]
-    assert len(alternatives) == 1, f"a header field has one type, not {hint}"
-    kind: Callable[[str], Any] = alternatives[0]
-    return _parse_bool if kind is bool else kind
+    bits = _INT64_BITS
+    if typing.get_origin(hint) not in (None, Annotated):
+        (hint,) = (a for a in typing.get_args(hint) if a is not type(None))
+    if typing.get_origin(hint) is Annotated:
+        hint, bits = typing.get_args(hint)
+    if hint is int:
+        return functools.partial(_parse_int, bits=bits)
+    if hint is bool:
+        return _parse_bool
+    assert hint in (str, float), f"a header field is text, a number or a bool, not {hint}"
+    kind: Callable[[str], Any] = hint
+    return kind
+
+
+def _parse_int(text: str, *, bits: int) -> int:
+    if len(text) > _NUMBER_LENGTH_MAX:
+        raise ValueError(f"{len(text)} digits")
+    value = int(text)
+    if not -1 << (bits - 1) <= value < 1 << (bits - 1):
+        raise ValueError(f"more than {bits} bits")
+    return value
 
 
 def _parse_bool(text: str) -> bool:

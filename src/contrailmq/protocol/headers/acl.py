@@ -1,0 +1,85 @@
+"""Headers of access control: ACL 1.0 (4.9 to 5.2) and users and policies (5.3 on)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contrailmq.protocol.header import Header, wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAccessConfigRequest(Header):
+    """RequestCode 50: create or change an account; the perms are lists with commas."""
+
+    access_key: str
+    secret_key: str | None = None
+    white_remote_address: str | None = None
+    admin: bool = False
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: str | None = None
+    group_perms: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAccessConfigRequest(Header):
+    """RequestCode 51: remove an account."""
+
+    access_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateGlobalWhiteAddrsConfigRequest(Header):
+    """RequestCode 53: addresses that need no account."""
+
+    global_white_addrs: str
+    acl_file_full_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetBrokerAclConfigResponse(Header):
+    """RequestCode 52's answer; both versions are JSON text."""
+
+    version: str
+    all_acl_file_version: str | None = None
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRequest(Header):
+    """RequestCodes 3001 to 3004: create, change, delete, get a user."""
+
+    username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListUsersRequest(Header):
+    """RequestCode 3005: users whose names contain ``filter``."""
+
+    name_filter: str | None = wire("filter", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclRequest(Header):
+    """RequestCodes 3006, 3007 and 3009: create, change, get the policies of a subject."""
+
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAclRequest(Header):
+    """RequestCode 3008: remove policies of a subject, all or of one resource."""
+
+    subject: str
+    policy_type: str | None = None
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAclsRequest(Header):
+    """RequestCode 3010: policies by parts of subject and resource."""
+
+    subject_filter: str | None = None
+    resource_filter: str | None = None

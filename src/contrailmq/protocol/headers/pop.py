@@ -1,0 +1,117 @@
+"""Headers of the POP family, which exists in 5.x and with JSON headers only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contrailmq.protocol.header import Header, Int32, TopicRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopMessageRequest(TopicRequest):
+    """RequestCode 200050: messages of any queue (``queue_id`` -1), hidden from others a while."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: int
+    poll_time: int
+    born_time: int
+    init_mode: Int32
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopMessageResponse(Header):
+    """What was popped; on errors too, with zeros."""
+
+    pop_time: int
+    invisible_time: int
+    revive_qid: Int32
+    rest_num: int
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckMessageRequest(TopicRequest):
+    """RequestCode 200051: one popped message is consumed."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekMessageRequest(TopicRequest):
+    """RequestCode 200052: look at messages without taking them."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeInvisibleTimeRequest(TopicRequest):
+    """RequestCode 200053: hide a popped message for another while."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: int
+    invisible_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeInvisibleTimeResponse(Header):
+    """The new handle's parts."""
+
+    pop_time: int
+    invisible_time: int
+    revive_qid: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationRequest(TopicRequest):
+    """RequestCode 200054: wait until there is something to pop."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    poll_time: int
+    born_time: int
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationResponse(Header):
+    """Whether there is something to pop."""
+
+    has_msg: bool
+    polling_full: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollingInfoRequest(TopicRequest):
+    """RequestCode 200055: how many pops wait in this queue?"""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollingInfoResponse(Header):
+    """The number of waiting pops."""
+
+    polling_num: Int32
