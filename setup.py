@@ -7,6 +7,7 @@ compiled loops would run at a tenth of its speed, and nobody would know why.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import sysconfig
