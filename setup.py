@@ -16,7 +16,13 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-NATIVE = sorted(path.with_suffix(".py") for path in Path("src/contrailmq/_native").glob("*.pxd"))
+# CONTRAIL_NATIVE=scan,log builds these modules alone, while one works on them.
+ONLY = set(filter(None, os.environ.get("CONTRAIL_NATIVE", "").split(",")))
+NATIVE = sorted(
+    path.with_suffix(".py")
+    for path in Path("src/contrailmq/_native").glob("*.pxd")
+    if not ONLY or path.stem in ONLY
+)
 
 
 def _require_a_compiler() -> None:
