@@ -1,0 +1,364 @@
+"""Walk the records of a commit-log segment and say where they stop being whole.
+
+A record is accepted when its magic is one of the two known, its size is what its own lengths add
+up to and fits into the segment, its own position is where it was found, its topic is a name, and
+(by choice) its body has the checksum it carries.  Byte by byte: docs/store-format.md.
+
+A body's checksum does not cover the topic and the properties.  After a power cut a page of the
+file may have gone back to what it was when it last reached the disk, that is, to zeros from some
+place in it up to its end.  So, by choice (``pages``), a record whose topic or properties have a
+zero byte at the end of a page, or at the record's own end, is refused too: it was only partly
+written.  No name and no property string made by a client has one there.
+
+Everything is given as one contiguous view of a whole segment; ``base`` is the segment's offset in
+the log, a position is a place in the view.  No position outside the view is ever touched.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+Bytes = bytes | bytearray | memoryview
+
+# Why a walk ended.
+END = 0  # the given limit
+EMPTY = 1  # nothing was written here
+BLANK = 2  # a blank record closes the segment
+FULL = 9  # the output has no more room
+DAMAGE = {  # anything else is damage, or a record still being written
+    3: "not a record: unknown magic number",
+    4: "impossible record size",
+    5: "the record says it belongs elsewhere",
+    6: "the record's lengths do not add up",
+    7: "the body does not have its checksum",
+    8: "part of the record was never written",
+}
+
+_MAGIC_V1 = 0xDAA320A7
+_MAGIC_V2 = 0xDAA320AB
+_BLANK_MAGIC = 0xCBD43194
+_END = 0
+_EMPTY = 1
+_BLANK = 2
+_BAD_MAGIC = 3
+_BAD_SIZE = 4
+_BAD_PLACE = 5
+_BAD_FIELDS = 6
+_BAD_CRC = 7
+_LOST_PAGE = 8
+_FULL = 9
+
+_HEAD_SIZE = 91  # of a V1 record with IPv4 hosts: everything but body, topic and properties
+_UNIT_SIZE = 20
+_PAGE_SIZE = 4096
+
+
+def _crc_table() -> array[int]:
+    words = array("I", bytes(4 * 256 * 16))
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0xEDB88320 if value & 1 else 0)
+        words[byte] = value
+    for slice_number in range(1, 16):
+        for byte in range(256):
+            value = words[(slice_number - 1) * 256 + byte]
+            words[slice_number * 256 + byte] = (value >> 8) ^ words[value & 0xFF]
+    return words
+
+
+_TABLE = _crc_table()
+
+
+def _u32(data: Bytes, at: int) -> int:
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return (a << 24) | (b << 16) | (c << 8) | d
+
+
+def _le32(data: Bytes, at: int) -> int:
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return a | (b << 8) | (c << 16) | (d << 24)
+
+
+def _i64(data: Bytes, at: int) -> int:
+    high = _u32(data, at)
+    low = _u32(data, at + 4)
+    if high >= 0x80000000:
+        return (high - 0x100000000) * 0x100000000 + low
+    return high * 0x100000000 + low
+
+
+def crc32(data: Bytes, start: int, end: int) -> int:
+    """CRC-32 of ``data[start:end]``, all 32 bits of it."""
+    if start < 0 or end < start or end > len(data):
+        raise ValueError("crc32: range outside the view")
+    table = _TABLE
+    crc = 0xFFFFFFFF
+    at = start
+    while end - at >= 16:
+        w0 = _le32(data, at) ^ crc
+        w1 = _le32(data, at + 4)
+        w2 = _le32(data, at + 8)
+        w3 = _le32(data, at + 12)
+        crc = (
+            table[3840 + (w0 & 0xFF)]
+            ^ table[3584 + ((w0 >> 8) & 0xFF)]
+            ^ table[3328 + ((w0 >> 16) & 0xFF)]
+            ^ table[3072 + (w0 >> 24)]
+            ^ table[2816 + (w1 & 0xFF)]
+            ^ table[2560 + ((w1 >> 8) & 0xFF)]
+            ^ table[2304 + ((w1 >> 16) & 0xFF)]
+            ^ table[2048 + (w1 >> 24)]
+            ^ table[1792 + (w2 & 0xFF)]
+            ^ table[1536 + ((w2 >> 8) & 0xFF)]
+            ^ table[1280 + ((w2 >> 16) & 0xFF)]
+            ^ table[1024 + (w2 >> 24)]
+            ^ table[768 + (w3 & 0xFF)]
+            ^ table[512 + ((w3 >> 8) & 0xFF)]
+            ^ table[256 + ((w3 >> 16) & 0xFF)]
+            ^ table[w3 >> 24]
+        )
+        at += 16
+    while at < end:
+        crc = (crc >> 8) ^ table[(crc ^ data[at]) & 0xFF]
+        at += 1
+    return crc ^ 0xFFFFFFFF
+
+
+def _page_lost(data: Bytes, start: int, end: int) -> bool:
+    """Whether ``data[start:end]`` has a zero where a page ends, or at its own end."""
+    if end <= start:
+        return False
+    if data[end - 1] == 0:
+        return True
+    at = start - start % _PAGE_SIZE + _PAGE_SIZE - 1
+    while at < end:
+        if data[at] == 0:
+            return True
+        at += _PAGE_SIZE
+    return False
+
+
+def _check(data: Bytes, position: int, limit: int, base: int, crc: bool, pages: bool) -> int:
+    """Size of the whole record at ``position``, or minus the reason why there is none."""
+    room = limit - position
+    if room < 8:
+        return -_END if room <= 0 else -_BAD_SIZE
+    size = _u32(data, position)
+    magic = _u32(data, position + 4)
+    if magic == _BLANK_MAGIC:
+        return -_BLANK
+    if magic != _MAGIC_V1 and magic != _MAGIC_V2:
+        return -_EMPTY if size == 0 and magic == 0 else -_BAD_MAGIC
+    if size < _HEAD_SIZE or size > room:
+        return -_BAD_SIZE
+    end = position + size
+    if _i64(data, position + 28) != base + position:
+        return -_BAD_PLACE
+    sys_flag = _u32(data, position + 36)
+    at = position + 84
+    if sys_flag & 0x10:
+        at += 12
+    if sys_flag & 0x20:
+        at += 12
+    if at + 7 > end:
+        return -_BAD_FIELDS
+    body_size = _u32(data, at)
+    body = at + 4
+    if body_size > size or body + body_size + 3 > end:
+        return -_BAD_FIELDS
+    at = body + body_size
+    if magic == _MAGIC_V1:
+        topic_size = data[at]
+        at += 1
+        if topic_size > 127:
+            return -_BAD_FIELDS
+    else:
+        topic_size = data[at] * 256 + data[at + 1]
+        at += 2
+    if topic_size == 0 or at + topic_size + 2 > end:
+        return -_BAD_FIELDS
+    topic_end = at + topic_size
+    if data[at] == 0 or data[topic_end - 1] == 0:
+        return -_BAD_FIELDS
+    properties_size = data[topic_end] * 256 + data[topic_end + 1]
+    if properties_size > 32767 or topic_end + 2 + properties_size != end:
+        return -_BAD_FIELDS
+    if crc and body_size:
+        if crc32(data, body, body + body_size) & 0x7FFFFFFF != _u32(data, position + 8):
+            return -_BAD_CRC
+    if pages:
+        if _page_lost(data, at, topic_end) or _page_lost(data, topic_end + 2, end):
+            return -_LOST_PAGE
+    return size
+
+
+def _bounds(data: Bytes, position: int, limit: int) -> None:
+    if position < 0 or limit > len(data):
+        raise ValueError("scan: range outside the view")
+
+
+def walk(
+    data: Bytes, position: int, limit: int, base: int, crc: bool, pages: bool
+) -> tuple[int, int, int, int]:
+    """Pass over whole records: where it stopped, how many, why, and the last store time.
+
+    The answer is ``(position, count, reason, store_ms)``; ``store_ms`` is -1 when no record was
+    passed.
+    """
+    _bounds(data, position, limit)
+    count = 0
+    last = -1
+    while True:
+        size = _check(data, position, limit, base, crc, pages)
+        if size <= 0:
+            break
+        last = position
+        position += size
+        count += 1
+    store_ms = store_time(data, last) if last >= 0 else -1
+    return position, count, -size, store_ms
+
+
+def collect(
+    data: Bytes, position: int, limit: int, base: int, crc: bool, out: memoryview
+) -> tuple[int, int, int]:
+    """Like ``walk``, and put the position of every record passed into ``out``."""
+    _bounds(data, position, limit)
+    count = 0
+    room = len(out)
+    while True:
+        size = _check(data, position, limit, base, crc, False)
+        if size <= 0:
+            break
+        if count >= room:
+            size = -_FULL
+            break
+        out[count] = position
+        position += size
+        count += 1
+    return position, count, -size
+
+
+def check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
+    """Size of the whole record at ``position``, or minus the reason why there is none."""
+    _bounds(data, position, limit)
+    return _check(data, position, limit, base, crc, False)
+
+
+def store_time(data: Bytes, position: int) -> int:
+    """The store time of a record that ``walk`` accepted, or whose head at least is there."""
+    if position < 0 or position + 76 > len(data):
+        raise ValueError("scan: range outside the view")
+    at = position + 56
+    if _u32(data, position + 36) & 0x10:
+        at += 12
+    return _i64(data, at)
+
+
+def fields(
+    data: Bytes, position: int
+) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    """What a reader needs of a record that ``walk`` accepted.
+
+    ``(size, queue_id, queue_offset, sys_flag, store_ms, body, body_size, topic, topic_size,
+    properties, properties_size)``: ``body``, ``topic`` and ``properties`` are positions.
+    """
+    size = _check(data, position, len(data), _i64_at(data, position + 28) - position, False, False)
+    if size <= 0:
+        raise ValueError("scan: no record here")
+    queue_id = _u32(data, position + 12)
+    if queue_id >= 0x80000000:
+        queue_id -= 0x100000000
+    sys_flag = _u32(data, position + 36)
+    at = position + 84
+    if sys_flag & 0x10:
+        at += 12
+    if sys_flag & 0x20:
+        at += 12
+    body_size = _u32(data, at)
+    body = at + 4
+    at = body + body_size
+    if _u32(data, position + 4) == _MAGIC_V1:
+        topic_size = data[at]
+        at += 1
+    else:
+        topic_size = data[at] * 256 + data[at + 1]
+        at += 2
+    properties_size = data[at + topic_size] * 256 + data[at + topic_size + 1]
+    return (
+        size,
+        queue_id,
+        _i64(data, position + 20),
+        sys_flag,
+        store_time(data, position),
+        body,
+        body_size,
+        at,
+        topic_size,
+        at + topic_size + 2,
+        properties_size,
+    )
+
+
+def _i64_at(data: Bytes, at: int) -> int:
+    if at < 0 or at + 8 > len(data):
+        raise ValueError("scan: range outside the view")
+    return _i64(data, at)
+
+
+def match_units(
+    units: Bytes, index: int, first: int, data: Bytes, base: int, queue_id: int, topic: Bytes
+) -> tuple[int, int]:
+    """Check consume-queue units against the segment their records are in.
+
+    ``units[20 * index:]`` are units of one queue, ``first`` is the queue offset of ``units[0:]``.
+    Goes on while units point into this segment; the answer is ``(index, reason)``: the first unit
+    not looked at or not right, and 0 when the unit points elsewhere or there are no more.
+    A unit is right when a whole record of its size is there, of this topic and queue, with the
+    unit's own queue offset.
+    """
+    count = len(units) // _UNIT_SIZE
+    limit = len(data)
+    length = len(topic)
+    if index < 0:
+        raise ValueError("scan: range outside the view")
+    while index < count:
+        at = index * _UNIT_SIZE
+        offset = _i64(units, at)
+        if offset < base or offset >= base + limit:
+            return index, _END
+        position = offset - base
+        size = _check(data, position, limit, base, False, False)
+        if size <= 0:
+            return index, -size if size else _BAD_SIZE
+        if size != _u32(units, at + 8):
+            return index, _BAD_SIZE
+        if _u32(data, position + 12) != queue_id or _i64(data, position + 20) != first + index:
+            return index, _BAD_PLACE
+        sys_flag = _u32(data, position + 36)
+        at = position + 84
+        if sys_flag & 0x10:
+            at += 12
+        if sys_flag & 0x20:
+            at += 12
+        at += 4 + _u32(data, at)
+        if _u32(data, position + 4) == _MAGIC_V1:
+            topic_size = data[at]
+            at += 1
+        else:
+            topic_size = data[at] * 256 + data[at + 1]
+            at += 2
+        if topic_size != length:
+            return index, _BAD_FIELDS
+        for step in range(length):
+            if data[at + step] != topic[step]:
+                return index, _BAD_FIELDS
+        index += 1
+    return index, _END
