@@ -1,0 +1,307 @@
+"""What the store asks of the operating system, and the operating system's answer.
+
+A *segment* is a file of fixed size that is mapped for its whole life: its ``buffer`` is a
+contiguous memoryview that compiled loops read and write.  Nothing here needs a real mapping: the
+simulated files of ``contrailmq.testing`` hand out a view of a bytearray.
+
+Calls that may block for long (``create``, ``reserve`` of much, ``populate``, ``sync``,
+``write``) touch bytes and files only and are made for threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import posixpath
+from typing import NamedTuple, Protocol
+
+from contrailmq.errors import StoreLocked
+from contrailmq.store.mapping import OsSegment, raise_disk_full
+
+
+class FileEntry(NamedTuple):
+    """A regular file of a folder."""
+
+    name: str
+    size: int
+
+
+class DiskUsage(NamedTuple):
+    """Bytes of the file system a path lies on; ``free`` is what an ordinary user can have."""
+
+    total: int
+    used: int
+    free: int
+
+    @property
+    def ratio(self) -> float:
+        """How full it is, 0 to 1, as ``df`` reckons."""
+        return self.used / (self.used + self.free) if self.used + self.free else -1.0
+
+
+class Segment(Protocol):
+    """One open file of fixed size."""
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its size, fixed at creation."""
+        ...
+
+    @property
+    def buffer(self) -> memoryview:
+        """All of its bytes; writable unless it was opened read-only."""
+        ...
+
+    def reserve(self, start: int, end: int) -> None:
+        """Give a range real blocks, so that writing it cannot fail; DiskFull if none are left."""
+        ...
+
+    def populate(self, start: int, end: int) -> None:
+        """Make the pages of a range ready for writing. Content stays as it is."""
+        ...
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> int:
+        """Write through the file, not the mapping; how many bytes were written, maybe fewer."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything written so far survive a power cut. Blocks; OSError when it fails."""
+        ...
+
+    def close(self) -> None:
+        """Give up the file; views already handed out stay valid."""
+        ...
+
+
+class Files(Protocol):
+    """A place for files. Paths are plain texts with ``/``."""
+
+    def create(self, path: str, size: int, *, reserve: bool = True, hold: bool = True) -> Segment:
+        """Make a file of zeros (or open what is there, grown to size), with real blocks.
+
+        ``hold`` keeps a descriptor, without which an error of a background write could be missed.
+        """
+        ...
+
+    def open(self, path: str, *, writable: bool = True, hold: bool = True) -> Segment:
+        """Open an existing file in its present size."""
+        ...
+
+    def entries(self, folder: str) -> list[FileEntry]:
+        """The regular files of a folder by name; empty when there is no such folder."""
+        ...
+
+    def folders(self, folder: str) -> list[str]:
+        """Names of the folders in a folder, sorted."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        ...
+
+    def read(self, path: str) -> bytes | None:
+        """A small file's content; None when there is none."""
+        ...
+
+    def replace(self, path: str, data: bytes, *, backup: bool = False) -> None:
+        """Write a small file; after a crash it has the old or the new content, no mixture."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder; one that is not empty, or not there, is left."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Make creations and removals in a folder survive a power cut. Blocks."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """When a file last changed; 0 when it is not there."""
+        ...
+
+    def usage(self, path: str) -> DiskUsage:
+        """How full the file system under a path is."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take a store's lock file, or raise StoreLocked."""
+        ...
+
+
+class Lock(Protocol):
+    """A lock that is held."""
+
+    def release(self) -> None:
+        """Let others have it; the file stays."""
+        ...
+
+
+class OsFiles:
+    """The machine's own file system."""
+
+    def create(self, path: str, size: int, *, reserve: bool = True, hold: bool = True) -> OsSegment:
+        """Make a file of zeros with real blocks, and its folders."""
+        folder = posixpath.dirname(path)
+        if folder and not os.path.isdir(folder):  # noqa: PTH112 - a stat, on the append path
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if os.fstat(fd).st_size < size:
+                os.ftruncate(fd, size)
+            segment = OsSegment(path, fd, size=size, writable=True, hold=hold)
+        except BaseException:
+            os.close(fd)
+            raise
+        if reserve:
+            try:
+                segment.reserve(0, size)
+            except BaseException:
+                segment.close()
+                self.remove(path)
+                raise
+        return segment
+
+    def open(self, path: str, *, writable: bool = True, hold: bool = True) -> OsSegment:
+        """Open an existing file."""
+        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            return OsSegment(path, fd, size=size, writable=writable, hold=hold)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def entries(self, folder: str) -> list[FileEntry]:
+        """The regular files of a folder, by name."""
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(
+                    FileEntry(entry.name, entry.stat().st_size)
+                    for entry in entries
+                    if entry.is_file()
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def folders(self, folder: str) -> list[str]:
+        """Names of the folders in a folder."""
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        return os.path.exists(path)  # noqa: PTH110
+
+    def read(self, path: str) -> bytes | None:
+        """A small file's content."""
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, data: bytes, *, backup: bool = False) -> None:
+        """Write beside it, sync, rename; with ``backup`` the old content becomes ``.bak``."""
+        folder = posixpath.dirname(path)
+        os.makedirs(folder or ".", exist_ok=True)  # noqa: PTH103
+        if backup:
+            before = self.read(path)
+            if before is not None:
+                self._write_whole(path + ".bak", before)
+        self._write_whole(path, data)
+        self.sync_folder(folder)
+
+    def _write_whole(self, path: str, data: bytes) -> None:
+        fresh = path + ".tmp"
+        try:
+            with open(fresh, "wb") as file:  # noqa: PTH123
+                file.write(data)
+                file.flush()
+                os.fdatasync(file.fileno())
+        except OSError as error:
+            raise_disk_full(error, path)
+            raise
+        os.replace(fresh, path)  # noqa: PTH105
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        try:
+            os.unlink(path)  # noqa: PTH108
+        except FileNotFoundError:
+            return
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        try:
+            os.rmdir(path)  # noqa: PTH106
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+    def sync_folder(self, path: str) -> None:
+        """fsync of the folder itself."""
+        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def modified_ms(self, path: str) -> int:
+        """Time of the last change."""
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
+        except FileNotFoundError:
+            return 0
+
+    def usage(self, path: str) -> DiskUsage:
+        """How full the file system under a path, or its nearest parent that exists, is."""
+        while path and not os.path.exists(path):  # noqa: PTH110
+            path = posixpath.dirname(path)
+        facts = os.statvfs(path or ".")
+        return DiskUsage(
+            total=facts.f_blocks * facts.f_frsize,
+            used=(facts.f_blocks - facts.f_bfree) * facts.f_frsize,
+            free=facts.f_bavail * facts.f_frsize,
+        )
+
+    def lock(self, path: str) -> OsLock:
+        """Take the lock file as Java does, and against other stores of this process too."""
+        os.makedirs(posixpath.dirname(path) or ".", exist_ok=True)  # noqa: PTH103
+        return OsLock(path)
+
+
+class OsLock:
+    """The lock on a store directory.
+
+    Java's ``FileChannel.tryLock(0, 1, false)`` is a POSIX record lock on the first byte.  Such a
+    lock does not exclude a second store in the same process, hence ``flock`` on top.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+        except OSError:
+            os.close(self._fd)
+            raise StoreLocked(f"{path} is locked: another broker has this store open") from None
+        os.pwrite(self._fd, b"lock", 0)
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
