@@ -25,15 +25,19 @@ NATIVE = sorted(
 )
 
 
+REMEDY = (
+    "install one (Debian and Ubuntu: apt-get install gcc python3-dev; Fedora: dnf install gcc "
+    "python3-devel; macOS: xcode-select --install) and run the same command again"
+)
+
+
 def _require_a_compiler() -> None:
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
-        return
-    sys.exit(
-        f"contrailmq: no C compiler ({compiler}) was found; install one "
-        "(Debian and Ubuntu: apt-get install gcc python3-dev; Fedora: dnf install gcc "
-        "python3-devel; macOS: xcode-select --install) and run the same command again"
-    )
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if not any(shutil.which(name) for name in (compiler, "cc", "gcc", "clang")):
+        sys.exit(f"contrailmq: no C compiler ({compiler}) was found; {REMEDY}")
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+        sys.exit(f"contrailmq: the C headers of {python} (Python.h) were not found; {REMEDY}")
 
 
 if not {"sdist", "egg_info", "--version", "--help", "clean"} & set(sys.argv[1:]):
@@ -45,7 +49,7 @@ setup(
             Extension(
                 ".".join(path.with_suffix("").parts[1:]),
                 [str(path)],
-                extra_compile_args=["-O3", "-fno-strict-aliasing"],
+                extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing"],
             )
             for path in NATIVE
         ],
@@ -61,4 +65,5 @@ setup(
         build_dir="build/cython",
         quiet=True,
     ),
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

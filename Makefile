@@ -1,0 +1,83 @@
+# Every target prepares what it needs by itself: a fresh clone needs no other command first.
+# A stamp file in .venv says what is ready, so a second run with nothing changed starts at once.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PY     := .venv/bin/python
+STAMPS := .venv/.stamps
+READY  := $(STAMPS)/base $(STAMPS)/native
+NATIVE := $(wildcard src/contrailmq/_native/*.py src/contrailmq/_native/*.pxd)
+ARGS   ?=
+export PYTHON
+
+.PHONY: help
+help: ## this list
+	@echo "ContrailMQ: make TARGET [ARGS='...' for pytest, the demo or the benchmarks]"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(READY) ## a tour: cluster, clients and a Spark pipeline, in two minutes
+	@if scripts/need --quiet java; then $(MAKE) --no-print-directory $(STAMPS)/spark; fi
+	@.venv/bin/contrail demo $(ARGS)
+
+.PHONY: test
+test: $(READY) ## all tests that need nothing but Python
+	$(PY) -m pytest -q $(ARGS)
+
+.PHONY: check
+check: $(READY) ## lint, format, types, and the rules of the house
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m pytest -q tests/tidy $(ARGS)
+
+.PHONY: interop
+interop: $(READY) ## tests against the real Java system (Java 17 and Maven)
+	@scripts/need java maven
+	$(PY) -m pytest -q -m interop tests $(ARGS)
+
+.PHONY: spark
+spark: $(READY) $(STAMPS)/spark ## tests of the Spark connector (Java 17)
+	$(PY) -m pytest -q -m spark tests $(ARGS)
+
+.PHONY: bench
+bench: $(READY) ## measure; the report goes to bench/out
+	$(PY) -m bench $(ARGS)
+
+.PHONY: build
+build: $(READY) ## a wheel and a source distribution in dist/
+	@rm -rf build/lib build/bdist.*
+	$(PY) -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')" >/dev/null
+	@ls -l dist
+
+.PHONY: docs
+docs: $(READY) $(STAMPS)/docs ## the documentation as a site in site/
+	$(PY) -m mkdocs build --quiet --strict
+
+.PHONY: clean
+clean: ## remove what was built (the virtual environment goes with: rm -rf .venv)
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache bench/out
+	rm -f src/contrailmq/_native/*.so $(STAMPS)/native
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: ci
+ci: ## everything above that tests: what .ci/run does
+	@.ci/run
+
+# The first install compiles too, so that both stamps are fresh after it.
+$(STAMPS)/base: pyproject.toml setup.py scripts/prepare
+	@scripts/prepare base
+	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/native
+
+$(STAMPS)/native: $(NATIVE) setup.py | $(STAMPS)/base
+	@scripts/prepare native
+	@touch $@
+
+$(STAMPS)/spark: pyproject.toml | $(STAMPS)/base
+	@scripts/prepare spark
+	@touch $@
+
+$(STAMPS)/docs: pyproject.toml | $(STAMPS)/base
+	@scripts/prepare docs
+	@touch $@
