@@ -1,4 +1,4 @@
-"""Services start in order, stop in reverse, and fail loudly."""
+"""Services start in order, stop in reverse, and fail loudly; every task has an owner."""
 
 from __future__ import annotations
 
@@ -29,3 +29,35 @@ async def uninterrupted(work: asyncio.Future[T]) -> T:
         await asyncio.wait([work])
         work.result()
         raise
+
+
+class Tasks:
+    """The owner of short tasks whose number changes while it lives, such as one per request.
+
+    A task must handle its own errors: one that escapes is given to the loop's exception
+    handler, not to the owner.  ``aclose`` waits a while for those under way, cancels the rest and
+    returns when all have ended.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Begin ``work``; the owner keeps it until it ends."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def aclose(self, *, drain_s: float = 0.0) -> None:
+        """Let the tasks end within ``drain_s`` seconds, then cancel what is left and await it."""
+        if self._tasks and drain_s > 0:
+            await asyncio.wait(set(self._tasks), timeout=drain_s)
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(set(self._tasks))
+            await asyncio.sleep(0)  # lets the done callbacks take the ended ones out

@@ -1,0 +1,535 @@
+"""One connection: requests, answers and oneways in both directions.
+
+Theory of operation.  The bytes of one socket read are taken at once: every complete frame in them
+is handled, one after another, and what they answer is written with one call at the end.  Idle
+connections share the read buffer of their endpoint; only the beginning of an unfinished frame is
+kept per connection, in a buffer that grows with what the peer has really sent.
+
+A handler's answer may come at once, or later (an awaitable, or ``reply``).  Later answers are "in
+flight", counted per lane.  At the bound of a lane its further requests are answered with
+SYSTEM_BUSY and a remark that names the bound; other lanes of the connection go on.
+
+A peer that reads slowly fills our write buffer.  Above ``write_high_size`` a server stops taking
+that peer's frames (those already read stay where they are) until the buffer has drained; above
+``write_size_max`` the connection is closed.  A client never stops reading, or two peers could wait
+for each other; its callers wait instead.
+
+States: open -> closing (nothing more is read; what is written goes out) -> closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+from contrailmq.errors import (
+    ConnectionLost,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+    TooManyRequests,
+)
+from contrailmq.net.calls import Calls
+from contrailmq.net.endpoint import Buffer, Endpoint
+from contrailmq.net.peer import host_bytes, host_text
+from contrailmq.net.settings import Lane
+from contrailmq.protocol.codes import ResponseCode
+from contrailmq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode
+from contrailmq.protocol.frame import LENGTH_SIZE
+
+log = logging.getLogger(__name__)
+
+Later = Awaitable[Command | None]
+
+STASH_SIZE_MIN: Final = 4 * 1024
+GATHER_SIZE_MIN: Final = 16 * 1024  # from here on a body is written from its own buffer
+JOIN_SIZE_MAX: Final = 64 * 1024  # up to here joining costs less than a gathered write
+TLS_HELLO: Final = 0x16
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A socket that speaks the remoting protocol; made by ``Server`` and ``RemotingClient``."""
+
+    __slots__ = (
+        "_active_at",
+        "_answered",
+        "_busy",
+        "_calls",
+        "_close_callbacks",
+        "_endpoint",
+        "_held",
+        "_idle_timer",
+        "_in_flight",
+        "_is_paused",
+        "_is_stopped",
+        "_limits",
+        "_loop",
+        "_out",
+        "_read_at",
+        "_stash",
+        "_stash_end",
+        "_transport",
+        "_until_closed",
+        "_writable",
+        "close_reason",
+        "lane_state",
+        "local",
+        "peer",
+        "peer_host",
+    )
+
+    def __init__(self, endpoint: Endpoint[Connection]) -> None:
+        self._endpoint = endpoint
+        self._limits = endpoint.limits
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._calls = Calls(
+            self._loop, limit=self._limits.calls_max, on_timeout=self._on_call_timeout
+        )
+        self._stash: bytearray | None = None
+        self._stash_end = 0
+        self._out: list[Buffer] | None = None
+        self._held: dict[int, int] = {}
+        self._in_flight = [0, 0, 0]
+        self._busy = 0
+        self._answered: int | None = None
+        self._is_paused = False  # the transport asked us not to write
+        self._is_stopped = False  # we asked the transport not to read
+        self._writable: asyncio.Future[None] | None = None
+        self._until_closed: asyncio.Future[None] = self._loop.create_future()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._active_at = self._read_at = self._loop.time()
+        self._close_callbacks: list[Callable[[Connection], None]] | None = []
+        self.close_reason: str | None = None
+        self.peer = self.local = "?"
+        self.peer_host = b""
+        self.lane_state: Any = None
+
+    # -- what owners and handlers use
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, or is about to: nothing more is read or answered."""
+        return self.close_reason is not None
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests of the peer whose answers are still to come."""
+        return self._busy
+
+    @property
+    def is_write_paused(self) -> bool:
+        """Whether the peer reads more slowly than we write."""
+        return self._is_paused
+
+    async def call(self, command: Command, *, timeout_s: float) -> Command:
+        """Send a request and return its answer; raises a NetworkError. Sets ``command.opaque``."""
+        if self._is_paused:
+            timeout_s = await self._wait_writable(timeout_s)
+        future = self.submit(command, timeout_s=timeout_s)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._calls.forget(command.opaque)
+            raise
+
+    def submit(self, command: Command, *, timeout_s: float) -> asyncio.Future[Command]:
+        """Send a request at once; the future holds its answer or a NetworkError."""
+        self._check_open()
+        future = self._calls.begin(command, timeout_s)
+        try:
+            self.send(_buffers(command))
+        except LocalProtocolError:
+            self._calls.forget(command.opaque)
+            raise
+        return future
+
+    def oneway(self, command: Command) -> None:
+        """Send a request nobody answers; raises ConnectionLost or TooManyRequests."""
+        self._check_open()
+        command.flag |= ONEWAY_FLAG
+        command.opaque = self._calls.next_opaque()
+        self.send(_buffers(command))
+
+    def reply(self, command: Command) -> None:
+        """Answer a request its handler returned None for; a closed connection drops it."""
+        lane = self._held.pop(command.opaque, None)
+        if lane is not None:
+            self._landed(lane)
+        else:
+            self._answered = command.opaque
+        if self.close_reason is None:
+            self.send(_reply_buffers(command))
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Write encoded frames; within a read they join its other answers, in order.
+
+        The buffers belong to the transport from here on and must not change.
+        """
+        if self._out is not None:
+            self._out.extend(buffers)
+        elif self.close_reason is None:
+            self._write(buffers)
+
+    def close(self, reason: str) -> None:
+        """Read no more, let out what is written, then close; calls under way fail now."""
+        self._end(reason)
+        if self._transport is not None:
+            self._transport.close()
+            if not self._until_closed.done():
+                self._idle_timer = self._loop.call_later(self._limits.close_timeout_s, self._abort)
+
+    def abort(self, reason: str) -> None:
+        """Close at once; what is written and not yet sent is lost."""
+        self._end(reason)
+        self._abort()
+
+    def on_close(self, callback: Callable[[Connection], None]) -> None:
+        """Call back once when the connection ends (``close_reason`` is set); at once if it has."""
+        if self._close_callbacks is None:
+            callback(self)
+        else:
+            self._close_callbacks.append(callback)
+
+    async def wait_closed(self) -> None:
+        """Return when the socket is gone."""
+        await asyncio.shield(self._until_closed)
+
+    def stop_reading(self) -> None:
+        """Take no more requests: the first half of a graceful close."""
+        self._is_stopped = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def __repr__(self) -> str:
+        state = self.close_reason or "open"
+        return f"<Connection {self.local} <-> {self.peer} {state!r} in_flight={self._busy}>"
+
+    # -- what the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is there."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
+        self._transport = transport
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.peer, self.peer_host = host_text(peer), host_bytes(peer)
+        self.local = host_text(local)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport.set_write_buffer_limits(high=self._limits.write_high_size)
+        self._idle_timer = self._loop.call_later(self._limits.idle_s, self._check_idle)
+        refusal = self._endpoint.opened(self)
+        if refusal is not None:
+            self._noise(refusal)
+            self.abort(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._end("closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}")
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        self._transport = None
+        self._stash = None
+        self._endpoint.closed(self)
+        if not self._until_closed.done():
+            self._until_closed.set_result(None)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes: behind the unfinished frame, or into the shared buffer."""
+        if self._stash is None:
+            return self._endpoint.view
+        return memoryview(self._stash)[self._stash_end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """One read has come in."""
+        self._active_at = self._read_at = self._loop.time()
+        if self._stash is None:
+            self._take(self._endpoint.buffer, nbytes)
+        else:
+            self._stash_end += nbytes
+            self._take(self._stash, self._stash_end)
+
+    def eof_received(self) -> bool:
+        """The peer sends no more: close (what is still to be written goes out)."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The write buffer is above its mark."""
+        self._is_paused = True
+        if self._limits.is_server and self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The write buffer has drained: take the frames that were left, then read on."""
+        self._is_paused = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if self._limits.is_server and self.close_reason is None:
+            if self._stash is not None:
+                self._take(self._stash, self._stash_end)
+            transport = self._transport
+            if transport is not None and not (
+                self._is_paused or self._is_stopped or transport.is_closing()
+            ):
+                transport.resume_reading()
+
+    # -- frames in, answers out
+
+    def _take(self, buffer: bytearray, end: int) -> None:
+        if self.close_reason is not None:
+            return
+        out: list[Buffer] = []
+        self._out = out
+        error: Exception | None = None
+        position = end
+        try:
+            position = self._handle_frames(buffer, end, out)
+        except Exception as caught:
+            error = caught
+        self._out = None
+        if out and self._transport is not None:
+            self._write(out)
+        if error is not None:
+            self._reject(error)
+        elif self.close_reason is None:
+            self._keep(buffer, position, end)
+
+    def _handle_frames(self, buffer: bytearray, end: int, out: list[Buffer]) -> int:
+        """Handle whole frames from the start of ``buffer``; returns where the rest begins."""
+        lane, high = self._endpoint.lane, self._limits.write_high_size
+        size_max = self._limits.frame_size_max - LENGTH_SIZE
+        position = counted = pending = 0
+        while end - position >= LENGTH_SIZE and self.close_reason is None:
+            if self._is_paused and self._limits.is_server:
+                break
+            if lane is not None:
+                position = lane.run(buffer, position, end, self, out)
+            start = position + LENGTH_SIZE
+            if start <= end:
+                size = int.from_bytes(buffer[position:start], "big", signed=True)
+                if not LENGTH_SIZE <= size <= size_max:
+                    raise _bad_size(buffer, position, size_max)
+                if start + size > end:
+                    return position
+                position = start + size
+                self._handle(decode(memoryview(buffer)[start:position]), out)
+            for index in range(counted, len(out)):
+                pending += len(out[index])
+            counted = len(out)
+            if pending >= high:
+                self._write(out)
+                out.clear()
+                counted = pending = 0
+        return position
+
+    def _handle(self, command: Command, out: list[Buffer]) -> None:
+        if command.flag & RESPONSE_FLAG:
+            if not self._calls.settle(command):
+                log.debug("answer nobody awaits: peer=%s opaque=%s", self.peer, command.opaque)
+            return
+        is_oneway = bool(command.flag & ONEWAY_FLAG)
+        lane = self._endpoint.lanes.get(command.code, Lane.ADMIN)
+        if self._busy and self._in_flight[lane] >= self._limits.in_flight_max[lane]:
+            if not is_oneway:
+                out.extend(_reply_buffers(self._busy_reply(command, lane)))
+            return
+        self._answered = None
+        result = self._endpoint.dispatcher(command, self)
+        if isinstance(result, Command):
+            if not is_oneway:
+                out.extend(_reply_buffers(result))
+        elif result is not None:
+            self._await_answer(command, result, lane)
+        elif (
+            not is_oneway and self._answered != command.opaque and command.opaque not in self._held
+        ):
+            self._held[command.opaque] = lane
+            self._took_off(lane)
+
+    def _busy_reply(self, command: Command, lane: Lane) -> Command:
+        remark = (
+            f"[OVERLOAD]system busy: {self._in_flight[lane]} {lane.name.lower()} requests of this "
+            f"connection are in flight, at most {self._limits.in_flight_max[lane]}"
+        )
+        return command.refuse(ResponseCode.SYSTEM_BUSY, remark)
+
+    def _await_answer(self, command: Command, later: Later, lane: int) -> None:
+        self._took_off(lane)
+        future = later if isinstance(later, asyncio.Future) else None
+        if future is None:
+            future = self._endpoint.tasks.start(_wait(later), name=f"code-{command.code}")
+        future.add_done_callback(partial(self._answer, command, lane))
+
+    def _answer(self, command: Command, lane: int, future: asyncio.Future[Command | None]) -> None:
+        self._landed(lane)
+        if future.cancelled():
+            reply: Command | None = command.refuse(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "the server is stopping"
+            )
+        else:
+            error = future.exception()
+            reply = (
+                future.result()
+                if error is None
+                else self._endpoint.dispatcher.failure(command, error)
+            )
+        if reply is not None and not command.flag & ONEWAY_FLAG and self.close_reason is None:
+            self.send(_reply_buffers(reply))
+
+    def _took_off(self, lane: int) -> None:
+        self._in_flight[lane] += 1
+        self._busy += 1
+
+    def _landed(self, lane: int) -> None:
+        self._in_flight[lane] -= 1
+        self._busy -= 1
+
+    def _keep(self, buffer: bytearray, position: int, end: int) -> None:
+        """Keep what is not handled: the beginning of a frame, or frames of a slow reader."""
+        rest = end - position
+        if rest == 0:
+            self._stash = None
+            return
+        if buffer is self._stash and position == 0 and end < len(buffer):
+            return
+        needed = rest + 1
+        if rest >= LENGTH_SIZE:
+            size = int.from_bytes(buffer[position : position + LENGTH_SIZE], "big")
+            needed = max(needed, LENGTH_SIZE + size)
+        # Grown by what has come, not by what the length promises: a peer that announces 16 MiB
+        # and sends nothing costs us a few KiB.
+        room = max(rest + 1, min(needed, max(STASH_SIZE_MIN, 4 * rest)))
+        stash = bytearray(room)
+        memoryview(stash)[:rest] = memoryview(buffer)[position:end]
+        self._stash, self._stash_end = stash, rest
+
+    def _write(self, buffers: Sequence[Buffer]) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        elif sum(map(len, buffers)) <= JOIN_SIZE_MAX:
+            transport.write(b"".join(buffers))
+        else:
+            transport.writelines(buffers)
+        self._active_at = self._loop.time()
+        if self._is_paused:
+            waiting = transport.get_write_buffer_size()
+            if waiting > self._limits.write_size_max:
+                reason = (
+                    f"slow reader: {waiting} bytes wait for it, at most "
+                    f"{self._limits.write_size_max}"
+                )
+                self._noise(reason)
+                self.abort(reason)
+
+    # -- ending
+
+    def _check_open(self) -> None:
+        if self.close_reason is not None or self._transport is None:
+            raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
+        if (
+            self._is_paused
+            and self._transport.get_write_buffer_size() > self._limits.write_size_max
+        ):
+            raise TooManyRequests(
+                f"{self.peer}: {self._transport.get_write_buffer_size()} bytes wait to be sent, "
+                f"at most {self._limits.write_size_max}"
+            )
+
+    async def _wait_writable(self, timeout_s: float) -> float:
+        """Wait until the peer reads; returns what is left of the timeout."""
+        deadline = self._loop.time() + timeout_s
+        while self._is_paused and self.close_reason is None:
+            if self._writable is None or self._writable.done():
+                self._writable = self._loop.create_future()
+            left = deadline - self._loop.time()
+            if left <= 0:
+                raise RequestTimeout(f"{self.peer} took no bytes within {timeout_s:g} s")
+            await asyncio.wait((self._writable,), timeout=left)
+        return max(deadline - self._loop.time(), 0.001)
+
+    def _reject(self, error: Exception) -> None:
+        if not isinstance(error, RemoteProtocolError):
+            log.error("connection failed: peer=%s", self.peer, exc_info=error)
+        self._noise(str(error))
+        self.close(str(error))
+
+    def _noise(self, reason: str) -> None:
+        held_back = self._endpoint.noise.held_back(self.peer.rpartition(":")[0])
+        if held_back is not None:
+            log.warning(
+                "connection closed: peer=%s reason=%s similar=%s", self.peer, reason, held_back
+            )
+
+    def _end(self, reason: str) -> None:
+        if self.close_reason is None:
+            self.close_reason = reason
+            log.debug("connection ended: peer=%s reason=%s", self.peer, reason)
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._calls.fail(ConnectionLost(f"{self.peer}: {self.close_reason}"))
+        callbacks, self._close_callbacks = self._close_callbacks, None
+        for callback in callbacks or ():
+            callback(self)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _check_idle(self) -> None:
+        left = self._active_at + self._limits.idle_s - self._loop.time()
+        if left <= 0.001:
+            self.close(f"idle for {self._limits.idle_s:g} s")
+        else:
+            self._idle_timer = self._loop.call_later(left, self._check_idle)
+
+    def _on_call_timeout(self, timeout_s: float) -> None:
+        """A client gives up a peer that sent nothing at all for so long: it may be gone."""
+        silent_s = self._loop.time() - self._read_at
+        if not self._limits.is_server and silent_s >= self._limits.dead_after_s <= timeout_s:
+            self.abort(f"no byte came for {silent_s:.1f} s while an answer was awaited")
+
+
+async def _wait(later: Later) -> Command | None:
+    return await later
+
+
+def _buffers(command: Command) -> list[Buffer]:
+    if len(command.body) < GATHER_SIZE_MIN:
+        return [command.encode()]
+    return [command.encode_head(), command.body]
+
+
+def _reply_buffers(reply: Command) -> list[Buffer]:
+    try:
+        return _buffers(reply)
+    except LocalProtocolError as error:  # the answer is too large for a frame
+        refusal = Command(
+            ResponseCode.SYSTEM_ERROR,
+            opaque=reply.opaque,
+            flag=RESPONSE_FLAG,
+            remark=str(error),
+            serialization=reply.serialization,
+        )
+        return [refusal.encode()]
+
+
+def _bad_size(buffer: bytearray, position: int, size_max: int) -> RemoteProtocolError:
+    first = bytes(buffer[position : position + LENGTH_SIZE])
+    size = int.from_bytes(first, "big", signed=True)
+    text = f"frame of {size} bytes, at least {LENGTH_SIZE} and at most {size_max}"
+    if first[0] == TLS_HELLO and first[1] == 3:
+        text += " (the peer speaks TLS, this port does not)"
+    elif first.isalpha() and first.isupper():
+        text += " (the peer speaks HTTP, this port does not)"
+    return RemoteProtocolError(text)

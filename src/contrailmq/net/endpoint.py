@@ -1,0 +1,89 @@
+"""What all connections of one server, or of one client, share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Generic, Protocol, TypeVar
+
+from contrailmq.lifecycle import Tasks
+from contrailmq.net.noise import Noise
+from contrailmq.net.settings import Lane, Limits
+from contrailmq.protocol.command import Command
+
+C = TypeVar("C")
+C_contra = TypeVar("C_contra", contravariant=True)
+Buffer = bytes | bytearray | memoryview
+
+READ_SIZE: Final = 256 * 1024
+
+
+class FastLane(Protocol[C_contra]):
+    """A compiled loop that handles runs of common requests by itself."""
+
+    def run(
+        self, buffer: bytearray, start: int, end: int, connection: C_contra, out: list[Buffer], /
+    ) -> int:
+        """Handle whole frames from ``start`` as far as it can, append their answers to ``out``.
+
+        Returns the position of the first frame it leaves to the ordinary path, or of an
+        unfinished one; ``start`` when it does nothing.  ``buffer`` is used again after the call.
+        """
+        ...
+
+
+class Requests(Protocol[C_contra]):
+    """What becomes of a request: the dispatcher."""
+
+    def __call__(
+        self, request: Command, connection: C_contra, /
+    ) -> Command | Awaitable[Command | None] | None:
+        """Answer now, later, or not."""
+        ...
+
+    def failure(self, request: Command, error: BaseException, /) -> Command:
+        """The response of a request whose awaitable failed."""
+        ...
+
+
+class Endpoint(Generic[C]):
+    """Dispatcher, bounds, read buffer and the set of open connections.
+
+    One read buffer serves all connections: a loop fills it and calls ``buffer_updated`` without
+    anything in between, and what is left over is copied out before the next read.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Requests[C],
+        limits: Limits,
+        *,
+        noise: Noise,
+        lanes: Mapping[int, Lane] | None = None,
+        lane: FastLane[C] | None = None,
+        connections_max: int = 1_000_000,
+        on_open: Callable[[C], None] | None = None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.limits = limits
+        self.noise = noise
+        self.lanes: dict[int, Lane] = {int(code): value for code, value in (lanes or {}).items()}
+        self.lane = lane
+        self.tasks = Tasks()
+        self.connections: dict[C, None] = {}
+        self.buffer = bytearray(READ_SIZE)
+        self.view = memoryview(self.buffer)
+        self._connections_max = connections_max
+        self._on_open = on_open
+
+    def opened(self, connection: C) -> str | None:
+        """Note a new connection; at the bound, the reason to refuse it."""
+        if len(self.connections) >= self._connections_max:
+            return f"{len(self.connections)} connections, at most {self._connections_max}"
+        self.connections[connection] = None
+        if self._on_open is not None:
+            self._on_open(connection)
+        return None
+
+    def closed(self, connection: C) -> None:
+        """Forget a connection that has ended."""
+        self.connections.pop(connection, None)

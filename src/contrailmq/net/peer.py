@@ -1,0 +1,29 @@
+"""Addresses of peers, as text and as the bytes a message record stores."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+
+def host_text(name: Any) -> str:
+    """A socket name as ``ip:port``; an IPv4 peer of a dual-stack socket is shown as IPv4."""
+    found = _split(name)
+    return f"{found[0]}:{found[1]}" if found is not None else str(name or "?")
+
+
+def host_bytes(name: Any) -> bytes:
+    """A socket name as a record has it: 4 or 16 address bytes and the port as int32."""
+    found = _split(name)
+    if found is None:
+        return bytes(8)
+    return found[0].packed + found[1].to_bytes(4, "big")
+
+
+def _split(name: Any) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int] | None:
+    if not isinstance(name, tuple) or len(name) < 2:
+        return None
+    address = ipaddress.ip_address(str(name[0]).partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped, int(name[1])
+    return address, int(name[1])

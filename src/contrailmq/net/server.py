@@ -1,0 +1,98 @@
+"""A listening port whose connections are served by one dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from contrailmq.clock import Clock
+from contrailmq.net.connection import Connection
+from contrailmq.net.dispatch import Dispatcher
+from contrailmq.net.endpoint import Endpoint, FastLane
+from contrailmq.net.network import AsyncioNetwork, Listener, Network
+from contrailmq.net.noise import Noise
+from contrailmq.net.settings import Lane, ServerSettings
+
+log = logging.getLogger(__name__)
+
+
+class Server:
+    """Takes connections and answers their requests until closed.
+
+    ``lanes`` says which request code belongs to which lane (ADMIN if it says nothing); ``lane`` is
+    the compiled fast lane.  ``on_open`` is called with each new connection.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        settings: ServerSettings,
+        *,
+        clock: Clock,
+        network: Network | None = None,
+        lane: FastLane[Connection] | None = None,
+        lanes: Mapping[int, Lane] | None = None,
+        on_open: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._network: Network = network if network is not None else AsyncioNetwork()
+        self._endpoint: Endpoint[Connection] = Endpoint(
+            dispatcher,
+            settings.limits(),
+            noise=Noise(clock),
+            lanes=lanes,
+            lane=lane,
+            connections_max=settings.connections_max,
+            on_open=on_open,
+        )
+        self._listener: Listener | None = None
+
+    @property
+    def port(self) -> int:
+        """The port listened on, also where the operating system chose it."""
+        assert self._listener is not None, "the server has not started"
+        return self._listener.port
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The open connections, oldest first."""
+        return list(self._endpoint.connections)
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._endpoint.connections)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; raises OSError when the address is taken. Port 0 lets the system choose."""
+        self._listener = await self._network.listen(
+            lambda: Connection(self._endpoint), host, port, backlog=self._settings.backlog
+        )
+        log.info("listening: host=%s port=%s", host, self._listener.port)
+
+    async def aclose(self) -> None:
+        """Stop listening, let requests under way be answered for a moment, close, await all."""
+        if self._listener is not None:
+            self._listener.close()
+        await drain(self._endpoint, drain_s=self._settings.drain_ms / 1000)
+        if self._listener is not None:
+            await self._listener.wait_closed()
+
+
+async def drain(endpoint: Endpoint[Connection], *, drain_s: float) -> None:
+    """Close every connection of an endpoint: finish, flush, close, and abort what lingers."""
+    for connection in list(endpoint.connections):
+        connection.stop_reading()
+    await endpoint.tasks.aclose(drain_s=drain_s)
+    connections = list(endpoint.connections)
+    for connection in connections:
+        connection.close("closing down")
+    if not connections:
+        return
+    waits = [asyncio.ensure_future(connection.wait_closed()) for connection in connections]
+    _, late = await asyncio.wait(waits, timeout=max(drain_s, 0.1))
+    if late:
+        for connection in connections:
+            connection.abort("closing down")
+        await asyncio.wait(waits)
