@@ -1,0 +1,457 @@
+/* loadgen: drive any RocketMQ remoting broker from one light thread, and print one JSON line.
+ *
+ *   loadgen create   -H host -P port -t topic -q queues [-T topics]
+ *   loadgen send     -c connections -w in_flight -b body_bytes -s seconds [-r rate] [-x] [-n batch]
+ *   loadgen pull     -c connections -w in_flight -m max_messages -s seconds [-f TAG:expr|SQL92:expr]
+ *   loadgen latency  -r rate -b body_bytes -s seconds       (a producer and a long-polling consumer)
+ *
+ * Without -r the loop is closed: each connection keeps -w requests in flight, and a latency is the
+ * time from write to answer.  With -r it is open: requests are due at fixed moments whether or not
+ * the broker keeps up, and a latency counts from the moment the request was due, so that a stall is
+ * seen by every request it delays (no coordinated omission).
+ *
+ * -x writes binary headers.  -T n spreads the load over n topics named topic-0 ... topic-(n-1).
+ * Answers are matched to requests by their opaque, so they may come in any order.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IN_SIZE (4u << 20)
+#define BUCKETS 2400000 /* microseconds; what is slower is counted in the last one */
+
+typedef struct {
+    int fd, number, queue, free_count, *free_slots, want_write;
+    uint64_t *started;
+    char *out, *in;
+    size_t out_size, out_sent, out_room, in_size;
+    long *offsets; /* next offset to pull, by queue */
+    int *slot_queue;
+} Connection;
+
+static const char *host = "127.0.0.1", *topic = "bench", *mode;
+static const char *filter_type = "TAG", *filter_text = "*";
+static int port = 10911, connections = 1, window = 1, body_size = 128, queues = 4, topics = 1;
+static int batch = 0, max_messages = 32, binary = 0;
+static double seconds = 5, rate = 0;
+static char *body;
+static int payload_size;
+static uint32_t *histogram;
+static uint64_t answered, messages, bytes_read, errors, sequence, error_code_last;
+
+static uint64_t now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+static void put32(char *at, uint32_t value) { value = htonl(value); memcpy(at, &value, 4); }
+static uint32_t get32(const char *at) { uint32_t value; memcpy(&value, at, 4); return ntohl(value); }
+static void die(const char *what) { perror(what); exit(1); }
+
+static void note(uint64_t latency) { histogram[latency < BUCKETS ? latency : BUCKETS - 1]++; }
+
+/* ---- headers ---- */
+typedef struct { char *at; int binary; char *count_at; int first; } Writer;
+
+static void field(Writer *w, const char *name, const char *value) {
+    if (w->binary) {
+        uint16_t key_size = htons(strlen(name));
+        if (!*value) return;
+        memcpy(w->at, &key_size, 2); w->at += 2;
+        w->at = stpcpy(w->at, name);
+        put32(w->at, strlen(value)); w->at += 4;
+        w->at = stpcpy(w->at, value);
+        return;
+    }
+    w->at += sprintf(w->at, "%s\"%s\":\"", w->first ? "" : ",", name);
+    for (; *value; value++)
+        if ((unsigned char)*value < 32) w->at += sprintf(w->at, "\\u%04x", *value);
+        else *w->at++ = *value;
+    *w->at++ = '"';
+    w->first = 0;
+}
+static void field_number(Writer *w, const char *name, long value) {
+    char text[24];
+    sprintf(text, "%ld", value);
+    field(w, name, text);
+}
+static Writer begin(char *frame, int code, uint32_t opaque) {
+    Writer w = {frame + 8, binary, 0, 1};
+    if (binary) {
+        uint16_t c = htons(code), version = htons(407);
+        memcpy(w.at, &c, 2); w.at[2] = 0; memcpy(w.at + 3, &version, 2);
+        put32(w.at + 5, opaque); put32(w.at + 9, 0); put32(w.at + 13, 0);
+        w.count_at = w.at + 17;
+        w.at += 21;
+    } else
+        w.at += sprintf(w.at, "{\"code\":%d,\"extFields\":{", code);
+    return w;
+}
+static size_t finish(Writer *w, char *frame, uint32_t opaque, const char *payload, int size) {
+    if (binary) put32(w->count_at, w->at - w->count_at - 4);
+    else
+        w->at += sprintf(w->at, "},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%u,"
+                                "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":407}", opaque);
+    uint32_t header = w->at - frame - 8;
+    put32(frame, 4 + header + size);
+    put32(frame + 4, header | (binary ? 1u << 24 : 0));
+    if (size) memcpy(w->at, payload, size);
+    return 8 + header + size;
+}
+static const char *topic_name(uint64_t number) {
+    static char name[256];
+    if (topics == 1) return topic;
+    snprintf(name, sizeof name, "%s-%d", topic, (int)(number % topics));
+    return name;
+}
+static size_t make_send(char *frame, uint32_t opaque, int queue, const char *payload, int size, int many) {
+    char properties[160];
+    Writer w = begin(frame, many ? 320 : 310, opaque);
+    uint64_t id = sequence++;
+    snprintf(properties, sizeof properties,
+             "UNIQ_KEY\0017F000001000018B4AAC2%012llX\002WAIT\001true\002TAGS\001Tag%c\002",
+             (unsigned long long)id, (char)('A' + id % 10));
+    field(&w, "a", "bench_producer"); field(&w, "b", topic_name(id)); field(&w, "c", "TBW102");
+    field(&w, "d", "4"); field_number(&w, "e", queue); field(&w, "f", "0");
+    field_number(&w, "g", (long)time(0) * 1000); field(&w, "h", "0"); field(&w, "i", properties);
+    field(&w, "j", "0"); field(&w, "k", "false"); field(&w, "m", many ? "true" : "false");
+    return finish(&w, frame, opaque, payload, size);
+}
+static size_t make_pull(char *frame, uint32_t opaque, int queue, long offset, long suspend_ms) {
+    Writer w = begin(frame, 11, opaque);
+    field(&w, "consumerGroup", "bench_consumer"); field(&w, "topic", topic_name(0));
+    field_number(&w, "queueId", queue); field_number(&w, "queueOffset", offset);
+    field_number(&w, "maxMsgNums", max_messages); field_number(&w, "sysFlag", suspend_ms ? 6 : 4);
+    field(&w, "commitOffset", "0"); field_number(&w, "suspendTimeoutMillis", suspend_ms);
+    field(&w, "subscription", filter_text); field(&w, "subVersion", "1");
+    field(&w, "expressionType", filter_type);
+    return finish(&w, frame, opaque, 0, 0);
+}
+
+/* ---- answers ---- */
+static int answer_code(const char *frame, uint32_t header, int is_binary) {
+    if (is_binary) return (int16_t)((unsigned char)frame[8] << 8 | (unsigned char)frame[9]);
+    const char *at = memmem(frame + 8, header, "\"code\":", 7);
+    return at ? atoi(at + 7) : -1;
+}
+static uint32_t answer_opaque(const char *frame, uint32_t header, int is_binary) {
+    if (is_binary) return get32(frame + 8 + 5);
+    const char *at = memmem(frame + 8, header, "\"opaque\":", 9);
+    return at ? (uint32_t)strtoul(at + 9, 0, 10) : 0xFFFFFFFF;
+}
+static long answer_field(const char *frame, uint32_t header, int is_binary, const char *name) {
+    const char *at = memmem(frame + 8, header, name, strlen(name));
+    if (!at) return -1;
+    at += strlen(name);
+    return is_binary ? strtol(at + 4, 0, 10) : strtol(at + 3, 0, 10); /* "name":"value" */
+}
+
+/* ---- connections ---- */
+static int dial(void) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (inet_pton(AF_INET, host, &address.sin_addr) != 1) { fprintf(stderr, "bad host %s\n", host); exit(2); }
+    if (connect(fd, (void *)&address, sizeof address)) die("connect");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+static void open_connection(Connection *c, int number, int epoll) {
+    c->number = number;
+    c->queue = number % queues;
+    c->fd = dial();
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    c->out_room = (size_t)(window + 1) * (payload_size + 2048);
+    c->out = malloc(c->out_room);
+    c->in = malloc(IN_SIZE);
+    c->started = calloc(window, 8);
+    c->free_slots = calloc(window, sizeof(int));
+    c->slot_queue = calloc(window, sizeof(int));
+    c->offsets = calloc(queues, sizeof(long));
+    for (int i = 0; i < window; i++) c->free_slots[c->free_count++] = i;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event)) die("epoll_ctl");
+}
+static void flush_out(Connection *c, int epoll) {
+    while (c->out_sent < c->out_size) {
+        ssize_t n = write(c->fd, c->out + c->out_sent, c->out_size - c->out_sent);
+        if (n < 0) {
+            if (errno != EAGAIN) die("write");
+            break;
+        }
+        c->out_sent += n;
+    }
+    int blocked = c->out_sent < c->out_size;
+    if (!blocked) c->out_sent = c->out_size = 0;
+    if (blocked != c->want_write) {
+        struct epoll_event event = {.events = EPOLLIN | (blocked ? EPOLLOUT : 0), .data.ptr = c};
+        epoll_ctl(epoll, EPOLL_CTL_MOD, c->fd, &event);
+        c->want_write = blocked;
+    }
+}
+static void issue(Connection *c, uint64_t due) {
+    int slot = c->free_slots[--c->free_count];
+    uint32_t opaque = slot;
+    if (c->out_sent) {
+        memmove(c->out, c->out + c->out_sent, c->out_size - c->out_sent);
+        c->out_size -= c->out_sent;
+        c->out_sent = 0;
+    }
+    if (c->out_size + payload_size + 2048 > c->out_room) c->out = realloc(c->out, c->out_room *= 2);
+    char *frame = c->out + c->out_size;
+    c->started[slot] = due;
+    if (*mode == 'p') {
+        c->slot_queue[slot] = c->queue;
+        c->out_size += make_pull(frame, opaque, c->queue, c->offsets[c->queue], 0);
+    } else
+        c->out_size += make_send(frame, opaque, (c->queue++) % queues, body, payload_size, batch);
+}
+static void handle(Connection *c, const char *frame, uint32_t size, uint64_t now) {
+    uint32_t word = get32(frame + 4), header = word & 0xFFFFFF;
+    int is_binary = word >> 24, code = answer_code(frame, header, is_binary);
+    uint32_t slot = answer_opaque(frame, header, is_binary);
+    if (slot >= (uint32_t)window) { errors++; return; }
+    note(now - c->started[slot]);
+    c->free_slots[c->free_count++] = slot;
+    answered++;
+    if (*mode != 'p') {
+        if (code == 0) messages += batch ? batch : 1;
+        else { errors++; error_code_last = code; }
+        return;
+    }
+    int queue = c->slot_queue[slot];
+    if (code == 0) {
+        const char *at = frame + 8 + header, *end = frame + 4 + size;
+        bytes_read += end - at;
+        while (at + 4 <= end) { messages++; at += get32(at); }
+        c->offsets[queue] = answer_field(frame, header, is_binary, "nextBeginOffset");
+    } else if (code == 19 || code == 21) {
+        c->offsets[queue] = 0;
+        c->queue = (queue + 1) % queues;
+    } else if (code == 20) {
+        c->offsets[queue] = answer_field(frame, header, is_binary, "nextBeginOffset");
+    } else { errors++; error_code_last = code; }
+}
+static void read_in(Connection *c, uint64_t now) {
+    for (;;) {
+        ssize_t n = read(c->fd, c->in + c->in_size, IN_SIZE - c->in_size);
+        if (n == 0) { fprintf(stderr, "the broker closed a connection\n"); exit(3); }
+        if (n < 0) {
+            if (errno == EAGAIN) return;
+            die("read");
+        }
+        c->in_size += n;
+        size_t at = 0;
+        while (c->in_size - at >= 8) {
+            uint32_t size = get32(c->in + at);
+            if (c->in_size - at - 4 < size) break;
+            handle(c, c->in + at, size, now);
+            at += 4 + size;
+        }
+        memmove(c->in, c->in + at, c->in_size - at);
+        c->in_size -= at;
+        if ((size_t)n < 65536) return;
+    }
+}
+
+/* ---- the loops ---- */
+static uint64_t percentile(double share) {
+    uint64_t total = 0, seen = 0;
+    for (int i = 0; i < BUCKETS; i++) total += histogram[i];
+    for (int i = 0; i < BUCKETS; i++)
+        if ((seen += histogram[i]) > total * share) return i;
+    return 0;
+}
+static void report(double elapsed) {
+    printf("{\"mode\":\"%s\",\"connections\":%d,\"in_flight\":%d,\"body\":%d,\"batch\":%d,\"binary\":%s,"
+           "\"rate\":%.0f,\"seconds\":%.3f,\"requests\":%llu,\"messages_per_s\":%.0f,\"mb_per_s\":%.1f,"
+           "\"errors\":%llu,\"last_error\":%llu,\"p50_us\":%llu,\"p99_us\":%llu,\"p999_us\":%llu,\"max_us\":%llu}\n",
+           mode, connections, window, body_size, batch, binary ? "true" : "false", rate, elapsed,
+           (unsigned long long)answered, messages / elapsed, bytes_read / elapsed / 1e6,
+           (unsigned long long)errors, (unsigned long long)error_code_last,
+           (unsigned long long)percentile(0.5), (unsigned long long)percentile(0.99),
+           (unsigned long long)percentile(0.999), (unsigned long long)percentile(0.9999999));
+}
+static void run_load(void) {
+    int epoll = epoll_create1(0);
+    Connection *all = calloc(connections, sizeof(Connection));
+    struct epoll_event events[512];
+    for (int i = 0; i < connections; i++) open_connection(&all[i], i, epoll);
+    uint64_t begin_at = now_us(), end_at = begin_at + (uint64_t)(seconds * 1e6), issued = 0;
+    double gap = rate > 0 ? 1e6 / rate : 0;
+    if (!gap)
+        for (int i = 0; i < connections; i++) {
+            while (all[i].free_count) issue(&all[i], now_us());
+            flush_out(&all[i], epoll);
+        }
+    for (uint64_t now; (now = now_us()) < end_at;) {
+        if (gap) { /* everything that is due by now, on the connections in turn */
+            while (begin_at + issued * gap <= now) {
+                Connection *c = &all[issued % connections];
+                if (!c->free_count) break; /* still counted from when it was due */
+                issue(c, begin_at + (uint64_t)(issued * gap));
+                issued++;
+                flush_out(c, epoll);
+            }
+        }
+        int n = epoll_wait(epoll, events, 512, gap ? (gap > 2000 ? 1 : 0) : 100);
+        now = now_us();
+        for (int i = 0; i < n; i++) {
+            Connection *c = events[i].data.ptr;
+            if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_in(c, now);
+            if (!gap)
+                while (c->free_count) issue(c, now);
+            flush_out(c, epoll);
+        }
+    }
+    report((now_us() - begin_at) / 1e6);
+}
+static uint32_t call(int fd, char *frame, size_t size) { /* one blocking round trip; the code */
+    size_t got = 0;
+    if (write(fd, frame, size) != (ssize_t)size) die("write");
+    while (got < 8 || got < 4 + (size_t)get32(frame)) {
+        ssize_t n = read(fd, frame + got, IN_SIZE - got);
+        if (n <= 0) die("read");
+        got += n;
+    }
+    return answer_code(frame, get32(frame + 4) & 0xFFFFFF, get32(frame + 4) >> 24);
+}
+static void run_create(void) {
+    char *frame = malloc(IN_SIZE);
+    int fd = dial();
+    for (int i = 0; i < topics; i++) {
+        Writer w = begin(frame, 17, 1);
+        field(&w, "topic", topic_name(i)); field(&w, "defaultTopic", "TBW102");
+        field_number(&w, "readQueueNums", queues); field_number(&w, "writeQueueNums", queues);
+        field(&w, "perm", "6"); field(&w, "topicFilterType", "SINGLE_TAG");
+        field(&w, "topicSysFlag", "0"); field(&w, "order", "false");
+        size_t size = finish(&w, frame, 1, 0, 0);
+        int code = call(fd, frame, size);
+        if (code) { fprintf(stderr, "create %s: code %d\n", topic_name(i), code); exit(1); }
+    }
+    printf("{\"mode\":\"create\",\"topics\":%d}\n", topics);
+}
+static void run_latency(void) {
+    int sender = dial(), reader = dial();
+    char *out = malloc(IN_SIZE), *in = malloc(IN_SIZE), *pull = malloc(4096), *back = malloc(IN_SIZE);
+    uint64_t total = (uint64_t)(rate * seconds), sent = 0, seen = 0;
+    size_t in_size = 0;
+    Writer w = begin(out, 30, 1); /* where the queue ends now */
+    field(&w, "topic", topic_name(0)); field(&w, "queueId", "0");
+    call(reader, out, finish(&w, out, 1, 0, 0));
+    long offset = answer_field(out, get32(out + 4) & 0xFFFFFF, get32(out + 4) >> 24, "offset");
+    uint32_t sender_pending = 0;
+    fcntl(sender, F_SETFL, O_NONBLOCK); fcntl(reader, F_SETFL, O_NONBLOCK);
+    int epoll = epoll_create1(0);
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = sender}, events[4];
+    epoll_ctl(epoll, EPOLL_CTL_ADD, sender, &e);
+    e.data.fd = reader;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, reader, &e);
+    size_t size = make_pull(pull, 7, 0, offset, 15000);
+    if (write(reader, pull, size) < 0) die("write");
+    uint64_t begin_at = now_us() + 200000, give_up = begin_at + (uint64_t)(seconds * 1e6) + 5000000;
+    double gap = 1e6 / rate;
+    while (seen < total && now_us() < give_up) {
+        while (sent < total && begin_at + sent * gap <= now_us()) {
+            uint64_t due = begin_at + (uint64_t)(sent * gap);
+            memcpy(body, &due, 8);
+            size = make_send(out, (uint32_t)sent, 0, body, body_size, 0);
+            if (write(sender, out, size) != (ssize_t)size) die("write");
+            sent++; sender_pending++;
+        }
+        int n = epoll_wait(epoll, events, 4, 0);
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.fd == sender) {
+                while (read(sender, back, IN_SIZE) > 0) {}
+                continue;
+            }
+            ssize_t got = read(reader, in + in_size, IN_SIZE - in_size);
+            if (got <= 0) continue;
+            in_size += got;
+            while (in_size >= 8 && in_size >= 4 + (size_t)get32(in)) {
+                uint32_t frame_size = get32(in), header = get32(in + 4) & 0xFFFFFF;
+                int is_binary = get32(in + 4) >> 24, code = answer_code(in, header, is_binary);
+                uint64_t now = now_us();
+                if (code == 0) {
+                    char *at = in + 8 + header, *end = in + 4 + frame_size;
+                    for (; at + 96 <= end; at += get32(at)) {
+                        uint64_t due;
+                        memcpy(&due, at + 88, 8); /* the body of a record with IPv4 hosts */
+                        note(now - due);
+                        seen++; messages++;
+                    }
+                } else if (code != 19 && code != 20) { errors++; error_code_last = code; }
+                long next = answer_field(in, header, is_binary, "nextBeginOffset");
+                if (next >= 0) offset = next;
+                memmove(in, in + 4 + frame_size, in_size - 4 - frame_size);
+                in_size -= 4 + frame_size;
+                size = make_pull(pull, 7, 0, offset, 15000);
+                if (write(reader, pull, size) < 0) die("write");
+            }
+        }
+    }
+    answered = seen;
+    errors += total - seen;
+    report((now_us() - begin_at) / 1e6);
+}
+int main(int argc, char **argv) {
+    int option;
+    if (argc < 2) { fprintf(stderr, "loadgen create|send|pull|latency [options]; see the head of loadgen.c\n"); return 2; }
+    mode = argv[1];
+    optind = 2;
+    while ((option = getopt(argc, argv, "H:P:t:q:T:c:w:b:s:r:xn:m:f:")) != -1) switch (option) {
+        case 'H': host = optarg; break;
+        case 'P': port = atoi(optarg); break;
+        case 't': topic = optarg; break;
+        case 'q': queues = atoi(optarg); break;
+        case 'T': topics = atoi(optarg); break;
+        case 'c': connections = atoi(optarg); break;
+        case 'w': window = atoi(optarg); break;
+        case 'b': body_size = atoi(optarg); break;
+        case 's': seconds = atof(optarg); break;
+        case 'r': rate = atof(optarg); break;
+        case 'x': binary = 1; break;
+        case 'n': batch = atoi(optarg); break;
+        case 'm': max_messages = atoi(optarg); break;
+        case 'f': filter_text = strchr(optarg, ':');
+            if (!filter_text) { fprintf(stderr, "-f TAG:expression or SQL92:expression\n"); return 2; }
+            filter_type = strndup(optarg, filter_text++ - optarg); break;
+        default: return 2;
+    }
+    if (queues < 1 || connections < 1 || window < 1 || topics < 1 || body_size < 8) {
+        fprintf(stderr, "queues, connections, window and topics must be at least 1, the body at least 8 bytes\n");
+        return 2;
+    }
+    histogram = calloc(BUCKETS, 4);
+    payload_size = *mode == 'p' ? 0 : body_size;
+    body = malloc(body_size + 64);
+    memset(body, 'x', body_size);
+    if (batch) { /* size, magic, crc, flag, body size, body, properties size, properties */
+        const char *properties = "UNIQ_KEY\0017F000001000018B4AAC2000000000001\002WAIT\001true\002TAGS\001TagA\002";
+        int tail = strlen(properties), one = 22 + body_size + tail;
+        payload_size = one * batch;
+        free(body);
+        body = calloc(1, payload_size);
+        for (int i = 0; i < batch; i++) {
+            char *at = body + (size_t)i * one;
+            put32(at, one); put32(at + 16, body_size);
+            memset(at + 20, 'x', body_size);
+            at[20 + body_size] = tail >> 8; at[21 + body_size] = tail;
+            memcpy(at + 22 + body_size, properties, tail);
+        }
+    }
+    if (!strcmp(mode, "create")) run_create();
+    else if (!strcmp(mode, "send") || !strcmp(mode, "pull")) run_load();
+    else if (!strcmp(mode, "latency")) { if (rate <= 0) rate = 1000; run_latency(); }
+    else { fprintf(stderr, "unknown mode %s\n", mode); return 2; }
+    return 0;
+}
