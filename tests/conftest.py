@@ -1,0 +1,34 @@
+"""Fixtures of every test: nothing is left behind.
+
+Warnings are errors (pyproject.toml), which covers coroutines never awaited and files never closed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.leaks import left_since, residue
+
+# These start processes and threads that outlive one test on purpose.
+OUTLIVING = ("interop", "spark")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    if any(request.node.get_closest_marker(name) for name in OUTLIVING):
+        yield
+        return
+    before = residue()
+    yield
+    left = left_since(before)
+    if left:
+        pytest.fail("left behind: " + "; ".join(left), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def fuzz_seconds() -> float:
+    """How long one fuzz target may run."""
+    return float(os.environ.get("CONTRAIL_FUZZ_S", "2"))

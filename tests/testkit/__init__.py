@@ -1,0 +1,1 @@
+"""What the tests share: golden data, both builds of the native modules, leak checks."""
