@@ -1,0 +1,70 @@
+"""Windows over running sums."""
+
+from __future__ import annotations
+
+from contrailmq.broker.counters import Counters
+from contrailmq.broker.stats import SAMPLE_INTERVAL_MS, Stats
+
+
+def _stats() -> tuple[Counters, Stats]:
+    counters = Counters()
+    stats = Stats(counters, cluster="C")
+    stats.sample(0)
+    return counters, stats
+
+
+def test_the_minute_holds_six_intervals() -> None:
+    counters, stats = _stats()
+    for tick in range(1, 13):
+        counters.put("T", 0, 10, 1000)
+        stats.sample(tick * SAMPLE_INTERVAL_MS)
+    windows = stats.find("TOPIC_PUT_NUMS", "T")
+    assert windows is not None
+    assert windows.minute.sum == 60
+    assert windows.minute.tps == 1.0
+    size = stats.find("TOPIC_PUT_SIZE", "T")
+    assert size is not None
+    assert size.minute.average == 100.0
+
+
+def test_a_burst_leaves_the_minute_and_stays_in_the_hour_and_the_day() -> None:
+    counters, stats = _stats()
+    counters.put("T", 1, 500, 5000)
+    for tick in range(1, 361):
+        stats.sample(tick * SAMPLE_INTERVAL_MS)
+    windows = stats.find("QUEUE_PUT_NUMS", "T@1")
+    assert windows is not None
+    assert (windows.minute.sum, windows.hour.sum, windows.day.sum) == (0, 500, 500)
+    for tick in range(361, 8642):
+        stats.sample(tick * SAMPLE_INTERVAL_MS)
+    assert stats.find("QUEUE_PUT_NUMS", "T@1") is not None
+    after = stats.find("QUEUE_PUT_NUMS", "T@1")
+    assert after is not None
+    assert (after.hour.sum, after.day.sum) == (0, 500)
+
+
+def test_reads_and_send_backs_are_counted_by_group() -> None:
+    counters, stats = _stats()
+    counters.got("G", "T", 2, count=32, size=3200)
+    counters.sent_back("G", "T")
+    stats.sample(SAMPLE_INTERVAL_MS)
+    assert stats.tps("GROUP_GET_NUMS", "T@G") == 3.2
+    back = stats.find("SNDBCK_PUT_NUMS", "T@G")
+    assert back is not None
+    assert back.minute.sum == 1
+
+
+def test_what_was_never_counted_is_none() -> None:
+    _, stats = _stats()
+    assert stats.find("TOPIC_PUT_NUMS", "unknown") is None
+    assert stats.find("NO_SUCH_NAME", "C") is None
+    assert stats.find("BROKER_PUT_NUMS", "C") is not None
+
+
+def test_a_deleted_topic_leaves_nothing_behind_once_its_windows_have_passed() -> None:
+    counters, stats = _stats()
+    counters.put("T", 0, 1, 1)
+    stats.sample(SAMPLE_INTERVAL_MS)
+    counters.forget_topic("T")
+    stats.sample(2 * SAMPLE_INTERVAL_MS)
+    assert stats.find("TOPIC_PUT_NUMS", "T") is None
