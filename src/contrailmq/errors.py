@@ -82,6 +82,14 @@ class ConfigError(ContrailError):
     """A configuration value cannot be used."""
 
 
+class FilterError(ContrailError):
+    """A filter expression cannot be used; ``position`` counts its characters, -1 if unknown."""
+
+    def __init__(self, text: str, *, position: int = -1) -> None:
+        super().__init__(text)
+        self.position = position
+
+
 class ClientError(ContrailError):
     """The client was used in a way that cannot work; the text says what to do."""
 
