@@ -1,0 +1,201 @@
+# cython: annotation_typing=False
+# ruff: noqa: ERA001
+"""Gather the records of a pull into one buffer.
+
+``Gatherer.select`` walks consume-queue units and chooses the records a pull may have: count and
+byte limits, which differ for records that have probably left memory, tag codes, and whether the
+record is there at all.  ``copy`` brings the chosen ones together in a buffer of their exact size;
+neighbours in the log are one copy.  Units and records come from disk, so nothing they say is
+believed: a record is taken only when its own first bytes agree with the unit.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from contrailmq._native.index import load_i64, load_u32
+
+Bytes = bytes | bytearray | memoryview
+
+_UNIT = 20
+_HEAD_SIZE = 91
+
+# Status of a selection, when nothing was chosen.
+FOUND = 0
+NO_MATCH = 1
+REMOVING = 2
+NOTHING = 3
+_FOUND = 0
+_NO_MATCH = 1
+_REMOVING = 2
+_NOTHING = 3
+
+
+class LogView:
+    """A segment of the log, for reading."""
+
+    def __init__(self, buffer: Bytes, base: int) -> None:
+        self.buffer = buffer
+        self.base = base
+        self.size = len(buffer)
+
+
+class Limits:
+    """How much one pull may take: count and bytes, in memory and on disk."""
+
+    def __init__(self, count_memory: int, bytes_memory: int) -> None:
+        self.count_memory = count_memory
+        self.bytes_memory = bytes_memory
+        self.count_disk = count_memory
+        self.bytes_disk = bytes_memory
+
+    def on_disk(self, count: int, size: int) -> None:
+        """Limits once a record is thought to be out of memory."""
+        self.count_disk = count
+        self.bytes_disk = size
+
+
+class Gatherer:
+    """The readable part of the log, and the scratch space of one selection."""
+
+    def __init__(self, segment_size: int) -> None:
+        self.segment_size = segment_size
+        self.views: dict[int, LogView] = {}
+        self.min_offset = 0
+        self.end_offset = 0
+        self.chosen = array("q", bytes(16 * 64))
+        self.count = 0
+        self.total = 0
+        self.status = 3
+        self.next_unit = 0
+        self.last_offset = -1
+
+    def add(self, buffer: Bytes, base: int) -> None:
+        """Make a segment readable."""
+        self.views[base] = LogView(buffer, base)
+
+    def remove(self, base: int) -> None:
+        """Forget a segment."""
+        self.views.pop(base, None)
+
+    def _view(self, offset: int) -> LogView | None:
+        return self.views.get(offset - offset % self.segment_size)
+
+    def find(self, offset: int, size: int) -> LogView | None:
+        """The segment with a whole record of this size at this offset, if there is one."""
+        if size < _HEAD_SIZE or offset < self.min_offset or offset + size > self.end_offset:
+            return None
+        view = self._view(offset)
+        if view is None:
+            return None
+        position = offset - view.base
+        if position + size > view.size or load_u32(view.buffer, position) != size:
+            return None
+        if load_i64(view.buffer, position + 28) != offset:
+            return None
+        return view
+
+    def begin(self, units: int) -> None:
+        """Forget the last selection and make room for as many units."""
+        if len(self.chosen) < 2 * units:
+            self.chosen = array("q", bytes(16 * units))
+        self.count = 0
+        self.total = 0
+        self.status = _NOTHING
+        self.last_offset = -1
+
+    def is_full(self, size: int, count_max: int, limits: Limits, on_disk: bool) -> bool:
+        """Whether a record of this size is too much; never for the first."""
+        if self.count == 0:
+            return False
+        if self.count >= count_max:
+            return True
+        if on_disk:
+            return self.total + size > limits.bytes_disk or self.count >= limits.count_disk
+        return self.total + size > limits.bytes_memory or self.count >= limits.count_memory
+
+    def choose(self, offset: int, size: int) -> None:
+        """Add a record to the selection; the caller has found it."""
+        if 2 * self.count + 2 > len(self.chosen):
+            raise ValueError("gather: more records than were announced")
+        self.chosen[2 * self.count] = offset
+        self.chosen[2 * self.count + 1] = size
+        self.count += 1
+        self.total += size
+        self.status = _FOUND
+
+    def select(
+        self,
+        units: Bytes,
+        start: int,
+        end: int,
+        count_max: int,
+        limits: Limits,
+        disk_before: int,
+        codes: frozenset[int] | None,
+    ) -> int:
+        """Choose from the units of ``units[start:end]``; how many units were looked at.
+
+        Records before ``disk_before`` count as on disk.  With ``codes`` only units with one of
+        these tag codes are taken.
+        """
+        if start < 0 or end > len(units):
+            raise ValueError("gather: range outside the view")
+        self.begin((end - start) // _UNIT)
+        skip_before = -1
+        at = start
+        while end - at >= _UNIT:
+            offset = load_i64(units, at)
+            size = load_u32(units, at + 8)
+            if offset < skip_before:
+                at += _UNIT
+                continue
+            if self.is_full(size, count_max, limits, offset < disk_before):
+                break
+            self.last_offset = offset
+            at += _UNIT
+            if codes is not None and load_i64(units, at - 8) not in codes:
+                if self.count == 0:
+                    self.status = _NO_MATCH
+                continue
+            if self.find(offset, size) is None:
+                if self.count == 0:
+                    self.status = _REMOVING
+                # The segment is gone, and everything else of it too.
+                if offset >= 0 and self._view(offset) is None:
+                    skip_before = offset - offset % self.segment_size + self.segment_size
+                continue
+            self.choose(offset, size)
+        return (at - start) // _UNIT
+
+    def copy(self) -> bytearray:
+        """The chosen records, one after another."""
+        out = bytearray(self.total)
+        if self.total == 0:
+            return out
+        target = out
+        filled = 0
+        number = 0
+        while number < self.count:
+            offset = self.chosen[2 * number]
+            size = self.chosen[2 * number + 1]
+            number += 1
+            view = self._view(offset)
+            if view is None:
+                raise ValueError("gather: segment vanished")
+            # Neighbours in one segment are one run.
+            while (
+                number < self.count
+                and self.chosen[2 * number] == offset + size
+                and offset + size - view.base < view.size
+            ):
+                size += self.chosen[2 * number + 1]
+                number += 1
+            _copy(target, filled, view.buffer, offset - view.base, size)
+            filled += size
+        return out
+
+
+def _copy(target: bytearray, to: int, source: Bytes, start: int, size: int) -> None:
+    for step in range(size):
+        target[to + step] = source[start + step]

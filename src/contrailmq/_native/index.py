@@ -1,0 +1,186 @@
+# cython: annotation_typing=False
+# ruff: noqa: ERA001
+"""Entries of an index file: put them in, find them again.
+
+An index file is a hash table on disk (docs/store-format.md): a header of 40 bytes, slots of four
+bytes that hold the number of the newest entry of their chain, entries of 20 bytes linked
+backwards.  Entry 0 is never used.  The view given covers a whole file; no position outside it is
+touched, whatever the file says.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+Bytes = bytes | bytearray | memoryview
+
+_HEAD = 40
+_ENTRY = 20
+_INT_MAX = 0x7FFFFFFF
+
+
+def store_u32(data: Bytes, at: int, value: int) -> None:
+    """Write four bytes, the high one first; the caller has checked the place."""
+    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
+    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
+    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
+    data[at + 3] = value & 0xFF  # type: ignore[index]
+
+
+def store_i64(data: Bytes, at: int, value: int) -> None:
+    """Write eight bytes, the high one first; the caller has checked the place."""
+    store_u32(data, at, (value >> 32) & 0xFFFFFFFF)
+    store_u32(data, at + 4, value & 0xFFFFFFFF)
+
+
+def load_u32(data: Bytes, at: int) -> int:
+    """Read four bytes; the caller has checked the place."""
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return (a << 24) | (b << 16) | (c << 8) | d
+
+
+def load_i64(data: Bytes, at: int) -> int:
+    """Read eight bytes with sign; the caller has checked the place."""
+    high = load_u32(data, at)
+    low = load_u32(data, at + 4)
+    if high >= 0x80000000:
+        return (high - 0x100000000) * 0x100000000 + low
+    return high * 0x100000000 + low
+
+
+def java_hash(data: Bytes, start: int, end: int, seed: int) -> int:
+    """Java's String.hashCode of UTF-8 text, as unsigned 32 bits, going on from ``seed``."""
+    if start < 0 or end > len(data):
+        raise ValueError("java_hash: range outside the view")
+    value = seed
+    at = start
+    while at < end:
+        byte = data[at]
+        if byte >= 0x80:
+            return _hash_text(bytes(data[at:end]), value)
+        value = (value * 31 + byte) & 0xFFFFFFFF
+        at += 1
+    return value
+
+
+def _hash_text(rest: bytes, seed: int) -> int:
+    units = array("H", rest.decode("utf-8", "replace").encode("utf-16-le", "surrogatepass"))
+    value = seed
+    for unit in units:
+        code = int(unit)
+        value = (value * 31 + code) & 0xFFFFFFFF
+    return value
+
+
+def key_hash(value: int) -> int:
+    """The hash an index file keeps of a Java hash: its absolute value, 0 for the smallest int."""
+    if value < 0x80000000:
+        return value
+    return 0 if value == 0x80000000 else 0x100000000 - value
+
+
+class IndexWriter:
+    """One index file that entries are put into."""
+
+    def __init__(self, buffer: Bytes, slots: int, entries: int) -> None:
+        if len(buffer) < _HEAD + 4 * slots + _ENTRY * entries or slots < 1:
+            raise ValueError("index file is too short")
+        self.buffer = buffer
+        self.slots = slots
+        self.entries = entries
+        self.begin_ms = load_i64(buffer, 0)
+        self.end_ms = load_i64(buffer, 8)
+        self.begin_offset = load_i64(buffer, 16)
+        self.end_offset = load_i64(buffer, 24)
+        self.slot_count = load_u32(buffer, 32)
+        self.count = load_u32(buffer, 36)
+        self.count = max(self.count, 1)
+        self.limit = 0
+
+    def begin(self, end_ms: int, end_offset: int) -> None:
+        """Make the header of a new file, which continues where the one before it ended."""
+        self.begin_ms = end_ms
+        self.end_ms = end_ms
+        self.begin_offset = end_offset
+        self.end_offset = end_offset
+        self.slot_count = 0
+        self.count = 1
+        self._store_head()
+
+    def is_full(self) -> bool:
+        """Whether the next entry needs another file."""
+        return self.count >= self.entries
+
+    def has_room(self) -> bool:
+        """Whether the place of the next entry has been reserved."""
+        return self.count < self.limit and self.count < self.entries
+
+    def put(self, value: int, offset: int, store_ms: int) -> bool:
+        """Add an entry for a key's hash; False when the file is full, or the place not reserved."""
+        number = self.count
+        if number >= self.entries or number >= self.limit:
+            return False
+        slot = _HEAD + 4 * (value % self.slots)
+        before = load_u32(self.buffer, slot)
+        if before > number:
+            before = 0
+        seconds = 0
+        if self.begin_ms > 0 and store_ms > self.begin_ms:
+            seconds = (store_ms - self.begin_ms) // 1000
+            seconds = min(seconds, _INT_MAX)
+        at = _HEAD + 4 * self.slots + _ENTRY * number
+        store_u32(self.buffer, at, value)
+        store_i64(self.buffer, at + 4, offset)
+        store_u32(self.buffer, at + 12, seconds)
+        store_u32(self.buffer, at + 16, before)
+        store_u32(self.buffer, slot, number)
+        if number <= 1:
+            self.begin_ms = store_ms
+            self.begin_offset = offset
+        if before == 0:
+            self.slot_count += 1
+        self.count = number + 1
+        self.end_ms = store_ms
+        self.end_offset = offset
+        self._store_head()
+        return True
+
+    def _store_head(self) -> None:
+        store_i64(self.buffer, 0, self.begin_ms)
+        store_i64(self.buffer, 8, self.end_ms)
+        store_i64(self.buffer, 16, self.begin_offset)
+        store_i64(self.buffer, 24, self.end_offset)
+        store_u32(self.buffer, 32, self.slot_count)
+        store_u32(self.buffer, 36, self.count)
+
+
+def find(
+    data: Bytes, slots: int, entries: int, value: int, begin_ms: int, end_ms: int, limit: int
+) -> list[int]:
+    """Log offsets of up to ``limit`` entries with this hash and a time in range, newest first."""
+    found: list[int] = []
+    if slots < 1 or entries < 1 or len(data) < _HEAD + 4 * slots + _ENTRY * entries:
+        raise ValueError("index file is too short")
+    count = load_u32(data, 36)
+    count = min(count, entries)
+    file_begin_ms = load_i64(data, 0)
+    number = load_u32(data, _HEAD + 4 * (value % slots))
+    steps = 0
+    while 0 < number <= count and number < entries and len(found) < limit and steps <= count:
+        at = _HEAD + 4 * slots + _ENTRY * number
+        seconds = load_u32(data, at + 12)
+        if seconds > _INT_MAX:
+            break
+        time_ms = file_begin_ms + seconds * 1000
+        before = load_u32(data, at + 16)
+        # The entry's time is cut to seconds, so the range is widened by what the cut may lose.
+        if load_u32(data, at) == value and time_ms + 999 >= begin_ms and time_ms <= end_ms:
+            found.append(load_i64(data, at + 4))
+        if before == number or time_ms + 999 < begin_ms:
+            break
+        number = before
+        steps += 1
+    return found

@@ -1,0 +1,288 @@
+# cython: annotation_typing=False
+# ruff: noqa: ERA001
+"""Append records to the tail segment of the log.
+
+``LogWriter`` holds a writable view of the tail segment.  ``append`` writes one record from its
+parts, field by field as docs/store-format.md has them, and gives it its place: the position in
+the log, the queue's next offset, the time of the writer's clock (``store_ms``, set by the caller
+once per batch).  The parts come as views with a start and a size, so that a caller that has whole
+requests in one buffer needs no object per message.  Every length is checked before a byte is
+written; a record that does not fit leaves the segment as it was.
+"""
+
+from __future__ import annotations
+
+from contrailmq._native.index import load_u32, store_i64, store_u32
+from contrailmq._native.queues import QueueWriter
+from contrailmq._native.scan import crc32
+
+Bytes = bytes | bytearray | memoryview
+
+_MAGIC_V1 = 0xDAA320A7
+_MAGIC_V2 = 0xDAA320AB
+_BLANK_MAGIC = 0xCBD43194
+_BLANK_SIZE = 8
+_HEAD_SIZE = 91
+_TRAN_MASK = 0xC
+_TRAN_PREPARED = 0x4
+_TRAN_ROLLBACK = 0xC
+_BORN_V6 = 0x10
+_STORE_V6 = 0x20
+_INNER_HEAD = 20
+_PROPERTIES_MAX = 32767
+_TOPIC_V1_MAX = 127
+
+# What append answers instead of a size.
+NO_ROOM = 0
+BAD_PROPERTIES = -1
+BAD_SIZE = -2
+BAD_BATCH = -3
+
+
+class Origin:
+    """Where messages come from and go to: the two hosts of a record, the broker's properties.
+
+    ``suffix`` is put behind the properties of every message: what the broker itself adds.
+    """
+
+    def __init__(self, born_host: bytes, store_host: bytes, suffix: bytes) -> None:
+        if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+            raise ValueError("a host has 8 or 20 bytes")
+        self.born_host = born_host
+        self.store_host = store_host
+        self.born_size = len(born_host)
+        self.store_size = len(store_host)
+        self.suffix = suffix or bytes(1)
+        self.suffix_size = len(suffix)
+        self.flags = (_BORN_V6 if len(born_host) == 20 else 0) | (
+            _STORE_V6 if len(store_host) == 20 else 0
+        )
+
+
+class LogWriter:
+    """The write end of the log."""
+
+    def __init__(self, record_size_max: int) -> None:
+        self.record_size_max = record_size_max
+        self.buffer = bytearray(1)
+        self.base = 0
+        self.position = 0
+        self.size = 0
+        self.store_ms = 0
+
+    def attach(self, buffer: Bytes, base: int, position: int) -> None:
+        """Go on at ``position`` of the segment that begins at log offset ``base``."""
+        if position < 0 or position > len(buffer):
+            raise ValueError("position outside the segment")
+        self.buffer = buffer  # type: ignore[assignment]
+        self.base = base
+        self.position = position
+        self.size = len(buffer)
+
+    def detach(self) -> None:
+        """Let go of the segment; nothing fits until the next attach."""
+        self.base += self.position
+        self.buffer = bytearray(1)
+        self.position = 0
+        self.size = 0
+
+    def end_offset(self) -> int:
+        """The log offset of the next record."""
+        return self.base + self.position
+
+    def close_segment(self) -> None:
+        """Fill what is left with a blank record, so that readers go on in the next segment."""
+        room = self.size - self.position
+        if room >= _BLANK_SIZE:
+            store_u32(self.buffer, self.position, room)
+            store_u32(self.buffer, self.position + 4, _BLANK_MAGIC)
+        self.position = self.size
+
+    def record_size(
+        self, queue: QueueWriter, origin: Origin, body_size: int, properties_size: int
+    ) -> int:
+        """The size of a record with such parts."""
+        size = _HEAD_SIZE + body_size + queue.topic_size + properties_size
+        size += origin.born_size + origin.store_size - 16
+        if queue.topic_size > _TOPIC_V1_MAX:
+            size += 1
+        return size
+
+    def append(
+        self,
+        queue: QueueWriter,
+        origin: Origin,
+        bodies: Bytes,
+        body: int,
+        body_size: int,
+        properties: Bytes,
+        text: int,
+        text_size: int,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+        reconsume_times: int,
+        prepared_offset: int,
+    ) -> int:
+        """Write one record; its size, or NO_ROOM, BAD_PROPERTIES, BAD_SIZE with nothing written.
+
+        The body is ``bodies[body:][:body_size]``, the properties ``properties[text:][:text_size]``
+        with the origin's suffix behind.
+        """
+        if body < 0 or body_size < 0 or body + body_size > len(bodies):
+            raise ValueError("body outside its buffer")
+        if text < 0 or text_size < 0 or text + text_size > len(properties):
+            raise ValueError("properties outside their buffer")
+        separator = 0
+        if origin.suffix_size and text_size and properties[text + text_size - 1] != 2:
+            separator = 1
+        whole_text = text_size + separator + origin.suffix_size
+        if whole_text > _PROPERTIES_MAX:
+            return BAD_PROPERTIES
+        size = self.record_size(queue, origin, body_size, whole_text)
+        if size > self.record_size_max:
+            return BAD_SIZE
+        if size + _BLANK_SIZE > self.size - self.position:
+            return NO_ROOM
+        sys_flag = (sys_flag & ~(_BORN_V6 | _STORE_V6)) | origin.flags
+        at = self._head(queue, origin, size, flag, sys_flag, born_ms)
+        store_u32(self.buffer, at, reconsume_times & 0xFFFFFFFF)
+        store_i64(self.buffer, at + 4, prepared_offset)
+        store_u32(self.buffer, at + 12, body_size)
+        at = self._copy(at + 16, bodies, body, body_size)
+        checksum = 0
+        if body_size:
+            checksum = crc32(bodies, body, body + body_size) & 0x7FFFFFFF
+        store_u32(self.buffer, self.position + 8, checksum)
+        if queue.topic_size > _TOPIC_V1_MAX:
+            self.buffer[at] = queue.topic_size >> 8
+            at += 1
+        self.buffer[at] = queue.topic_size & 0xFF
+        at = self._copy(at + 1, queue.topic_view, 0, queue.topic_size)
+        self.buffer[at] = whole_text >> 8
+        self.buffer[at + 1] = whole_text & 0xFF
+        at = self._copy(at + 2, properties, text, text_size)
+        if separator:
+            self.buffer[at] = 2
+            at += 1
+        at = self._copy(at, origin.suffix, 0, origin.suffix_size)
+        if at != self.position + size:
+            raise AssertionError("a record has another size than was reckoned")
+        self.position = at
+        tran = sys_flag & _TRAN_MASK
+        if tran != _TRAN_PREPARED and tran != _TRAN_ROLLBACK:
+            queue.next_offset += 1
+        return size
+
+    def _head(
+        self,
+        queue: QueueWriter,
+        origin: Origin,
+        size: int,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+    ) -> int:
+        """Everything up to the store host; where it ends."""
+        at = self.position
+        magic = _MAGIC_V2 if queue.topic_size > _TOPIC_V1_MAX else _MAGIC_V1
+        tran = sys_flag & _TRAN_MASK
+        queue_offset = queue.next_offset
+        if tran == _TRAN_PREPARED or tran == _TRAN_ROLLBACK:
+            queue_offset = 0
+        store_u32(self.buffer, at, size)
+        store_u32(self.buffer, at + 4, magic)
+        store_u32(self.buffer, at + 12, queue.queue_id)
+        store_u32(self.buffer, at + 16, flag & 0xFFFFFFFF)
+        store_i64(self.buffer, at + 20, queue_offset)
+        store_i64(self.buffer, at + 28, self.base + at)
+        store_u32(self.buffer, at + 36, sys_flag & 0xFFFFFFFF)
+        store_i64(self.buffer, at + 40, born_ms)
+        at = self._copy(at + 48, origin.born_host, 0, origin.born_size)
+        store_i64(self.buffer, at, self.store_ms)
+        return self._copy(at + 8, origin.store_host, 0, origin.store_size)
+
+    def _copy(self, at: int, source: Bytes, start: int, size: int) -> int:
+        """Copy into the segment; the place behind it. The caller has checked both ranges."""
+        buffer = self.buffer
+        for step in range(size):
+            buffer[at + step] = source[start + step]
+        return at + size
+
+    def append_batch(
+        self,
+        queue: QueueWriter,
+        origin: Origin,
+        inner: Bytes,
+        start: int,
+        end: int,
+        sys_flag: int,
+        born_ms: int,
+        reconsume_times: int,
+    ) -> int:
+        """Write every message of a batch body as a record of its own, all or none.
+
+        The answer is the number of records, NO_ROOM when they do not fit into this segment
+        together, or what is wrong with the batch.
+        """
+        total = self.measure_batch(queue, origin, inner, start, end)
+        if total <= 0:
+            return total
+        if total + _BLANK_SIZE > self.size - self.position:
+            return NO_ROOM
+        count = 0
+        at = start
+        while at < end:
+            body_size = load_u32(inner, at + 16)
+            text = at + _INNER_HEAD + body_size
+            text_size = inner[text] * 256 + inner[text + 1]
+            self.append(
+                queue,
+                origin,
+                inner,
+                at + _INNER_HEAD,
+                body_size,
+                inner,
+                text + 2,
+                text_size,
+                load_u32(inner, at + 12),
+                sys_flag,
+                born_ms,
+                reconsume_times,
+                0,
+            )
+            at = text + 2 + text_size
+            count += 1
+        return count
+
+    def measure_batch(
+        self, queue: QueueWriter, origin: Origin, inner: Bytes, start: int, end: int
+    ) -> int:
+        """Bytes a batch will take in the log, or what is wrong with it; nothing is written."""
+        if start < 0 or end > len(inner) or start >= end:
+            return BAD_BATCH
+        total = 0
+        at = start
+        while at < end:
+            if end - at < _INNER_HEAD + 2:
+                return BAD_BATCH
+            body_size = load_u32(inner, at + 16)
+            if body_size > end - at - _INNER_HEAD - 2:
+                return BAD_BATCH
+            text = at + _INNER_HEAD + body_size
+            text_size = inner[text] * 256 + inner[text + 1]
+            if text_size > end - text - 2:
+                return BAD_BATCH
+            if load_u32(inner, at) != _INNER_HEAD + body_size + 2 + text_size:
+                return BAD_BATCH
+            whole_text = text_size + origin.suffix_size
+            if origin.suffix_size and text_size and inner[text + 1 + text_size] != 2:
+                whole_text += 1
+            if whole_text > _PROPERTIES_MAX:
+                return BAD_PROPERTIES
+            size = self.record_size(queue, origin, body_size, whole_text)
+            if size > self.record_size_max:
+                return BAD_SIZE
+            total += size
+            at = text + 2 + text_size
+        return total

@@ -1,0 +1,344 @@
+# cython: annotation_typing=False
+# ruff: noqa: ERA001
+"""Derive consume-queue units and index entries from the log's own bytes.
+
+``Deriver.run`` walks the records of a stretch of the log.  For each it finds the queue (topic and
+queue id, through a table that a call into Python fills for new ones), writes a unit of 20 bytes
+(log offset, size, tag code) into the queue's tail file and puts the hashes of the message's keys
+into the index.  After an append and during recovery it is the same code, so there is one truth
+about what a record means.
+
+What a record carries twice is never stored twice: a unit is written only at the place the record
+itself names (its queue offset) and only when the record lies behind everything the queue has.
+
+The rare steps are calls of the owner's Python methods: a queue that is not known
+(``host.find_queue``), a tail file with no room (``owner.make_room``), a place ahead of the queue's
+end (``owner.skip_to``), an index file without room (``host.index_room``), the extension
+(``host.extend``).  Any of them may raise; the record is then derived again at the next run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contrailmq._native.index import (
+    IndexWriter,
+    java_hash,
+    key_hash,
+    load_i64,
+    load_u32,
+    store_i64,
+    store_u32,
+)
+
+Bytes = bytes | bytearray | memoryview
+
+_MAGIC_V1 = 0xDAA320A7
+_MAGIC_V2 = 0xDAA320AB
+_BLANK_MAGIC = 0xCBD43194
+_HEAD_SIZE = 91
+_TRAN_MASK = 0xC
+_TRAN_PREPARED = 0x4
+_TRAN_ROLLBACK = 0xC
+_INNER_BATCH = 0x80
+_NAME_END = 1
+_VALUE_END = 2
+
+_UNIQ_KEY = b"UNIQ_KEY"
+_DELAY = b"DELAY"
+
+# What ended a run.
+LIMIT = 0
+BLANK = 1
+_LIMIT = 0
+_BLANK = 1
+
+
+class QueueWriter:
+    """The end of one consume queue: where the next unit goes, which offset a new message gets."""
+
+    def __init__(self, owner: Any, topic: bytes, queue_id: int) -> None:
+        self.owner = owner
+        self.topic = topic
+        self.topic_view = topic or bytes(1)
+        self.topic_size = len(topic)
+        self.queue_id = queue_id
+        self.next_offset = 0  # of the next message put into the log
+        self.max_offset = 0  # of the next unit derived
+        self.log_end = 0  # end of the last record derived
+        self.buffer = bytearray(1)
+        self.position = 0
+        self.limit = 0
+        self.batch = 0
+
+    def attach(self, buffer: Bytes, position: int, limit: int) -> None:
+        """Go on at ``position`` of this file, at most up to ``limit``."""
+        if position < 0 or limit > len(buffer):
+            raise ValueError("queue file is too short")
+        self.buffer = buffer  # type: ignore[assignment]
+        self.position = position
+        self.limit = limit
+
+    def detach(self) -> None:
+        """Let go of the file; the next unit asks the owner for room."""
+        self.buffer = bytearray(1)
+        self.position = 0
+        self.limit = 0
+
+    def put(self, log_offset: int, size: int, code: int) -> None:
+        """Write the next unit."""
+        if self.limit - self.position < 20:
+            self.owner.make_room(self)
+            if self.limit - self.position < 20:
+                raise ValueError("queue file has no room")
+        at = self.position
+        store_i64(self.buffer, at, log_offset)
+        store_u32(self.buffer, at + 8, size)
+        store_i64(self.buffer, at + 12, code)
+        self.position = at + 20
+        self.max_offset += 1
+        self.log_end = log_offset + size
+        self.next_offset = max(self.next_offset, self.max_offset)
+
+
+class TopicQueues:
+    """The queues of one topic, and what derivation needs to know of the topic."""
+
+    def __init__(self, topic: bytes, is_schedule: bool) -> None:
+        self.topic = topic
+        self.topic_view = topic or bytes(1)
+        self.topic_size = len(topic)
+        self.is_schedule = is_schedule
+        self.hash_start = java_hash(topic + b"#", 0, len(topic) + 1, 0)
+        self.queues: dict[int, QueueWriter] = {}
+
+
+class Deriver:
+    """Walks the log and keeps queues and index in step with it."""
+
+    def __init__(self, host: Any) -> None:
+        self.host = host
+        self.topics: dict[bytes, TopicQueues] = {}
+        self.touched: list[QueueWriter] = []
+        self.index: IndexWriter | None = None
+        self.has_ext = False
+        self.batch = 1
+        self.store_ms = 0
+        self.count = 0
+        self.ended = 0
+        self.base = 0
+        self._last = TopicQueues(b"", False)
+        self.tags = 0
+        self.tags_size = -1
+        self.keys = 0
+        self.keys_size = -1
+        self.unique = 0
+        self.unique_size = -1
+        self.delay = 0
+        self.delay_size = -1
+
+    def take_touched(self) -> list[QueueWriter]:
+        """The queues that got units since the last call, each once, in the order of their first."""
+        touched = self.touched
+        if touched:
+            self.touched = []
+            self.batch += 1
+        return touched
+
+    def forget(self, topic: bytes, queue_id: int) -> None:
+        """Know a queue no more: the next record of it asks the host."""
+        entry = self.topics.get(topic)
+        if entry is not None:
+            entry.queues.pop(queue_id, None)
+
+    def find(self, topic: bytes, queue_id: int) -> QueueWriter:
+        """The queue of a topic, from the table or from the host."""
+        entry = self.topics.get(topic)
+        if entry is None:
+            entry = self.host.new_topic(topic)
+            self.topics[topic] = entry
+        queue = entry.queues.get(queue_id)
+        if queue is None:
+            queue = self.host.find_queue(topic, queue_id)
+            entry.queues[queue_id] = queue
+        return queue
+
+    def run(self, data: Bytes, base: int, position: int, limit: int) -> int:
+        """Derive the records of ``data[position:limit]``; the position reached.
+
+        ``base`` is the log offset of ``data[0]``.  It stops at ``limit`` or behind a blank record
+        (``ended`` says which); anything that is no record there is an error, for the log was
+        written, or checked, by us.
+        """
+        if position < 0 or limit > len(data):
+            raise ValueError("derive: range outside the view")
+        self.ended = _LIMIT
+        self.base = base
+        while limit - position >= 8:
+            size = load_u32(data, position)
+            magic = load_u32(data, position + 4)
+            if magic == _BLANK_MAGIC:
+                self.ended = _BLANK
+                return position + size
+            if (magic != _MAGIC_V1 and magic != _MAGIC_V2) or size < _HEAD_SIZE:
+                raise ValueError("derive: not a record")
+            if size > limit - position:
+                raise ValueError("derive: record reaches over the end")
+            self._derive(data, position, size, 1 if magic == _MAGIC_V1 else 2)
+            position += size
+            self.count += 1
+        return position
+
+    def _derive(self, data: Bytes, position: int, size: int, topic_head: int) -> None:
+        """One record."""
+        sys_flag = load_u32(data, position + 36)
+        at = position + 84
+        times = position + 56
+        if sys_flag & 0x10:
+            at += 12
+            times += 12
+        if sys_flag & 0x20:
+            at += 12
+        end = position + size
+        if at + 4 > end:
+            raise ValueError("derive: the record's lengths do not add up")
+        body_size = load_u32(data, at)
+        if body_size > size or at + 4 + body_size + topic_head + 2 > end:
+            raise ValueError("derive: the record's lengths do not add up")
+        at += 4 + body_size
+        topic_size = data[at] if topic_head == 1 else data[at] * 256 + data[at + 1]
+        at += topic_head
+        if at + topic_size + 2 > end:
+            raise ValueError("derive: the record's lengths do not add up")
+        properties = at + topic_size + 2
+        properties_size = data[properties - 2] * 256 + data[properties - 1]
+        if properties + properties_size > end:
+            raise ValueError("derive: the record's lengths do not add up")
+        entry = self._topic(data, at, topic_size)
+        store_ms = load_i64(data, times)
+        self._scan_properties(data, properties, properties + properties_size)
+        tran = sys_flag & _TRAN_MASK
+        if tran != _TRAN_PREPARED and tran != _TRAN_ROLLBACK and not sys_flag & _INNER_BATCH:
+            self._put_unit(data, position, size, entry, store_ms)
+        self.store_ms = store_ms
+        if self.index is not None and tran != _TRAN_ROLLBACK:
+            if self.unique_size > 0 or self.keys_size > 0:
+                self._put_keys(data, self.base + position, entry.hash_start, store_ms)
+
+    def _topic(self, data: Bytes, at: int, size: int) -> TopicQueues:
+        last = self._last
+        if last.topic_size == size:
+            step = 0
+            while step < size and data[at + step] == last.topic_view[step]:
+                step += 1
+            if step == size:
+                return last
+        topic = bytes(data[at : at + size])
+        entry = self.topics.get(topic)
+        if entry is None:
+            entry = self.host.new_topic(topic)
+            self.topics[topic] = entry
+        self._last = entry
+        return entry
+
+    def _scan_properties(self, data: Bytes, at: int, end: int) -> None:
+        """Find the values derivation needs; of a name that occurs twice the last one counts."""
+        self.tags_size = -1
+        self.keys_size = -1
+        self.unique_size = -1
+        self.delay_size = -1
+        while at < end:
+            stop = at
+            middle = -1
+            while stop < end and data[stop] != _VALUE_END:
+                if data[stop] == _NAME_END and middle < 0:
+                    middle = stop
+                stop += 1
+            size = middle - at
+            value_size = stop - middle - 1
+            if size >= 4 and value_size > 0:
+                if size == 4 and data[at + 3] == 0x53:  # TAGS, KEYS
+                    if data[at] == 0x54 and data[at + 1] == 0x41 and data[at + 2] == 0x47:
+                        self.tags = middle + 1
+                        self.tags_size = value_size
+                    elif data[at] == 0x4B and data[at + 1] == 0x45 and data[at + 2] == 0x59:
+                        self.keys = middle + 1
+                        self.keys_size = value_size
+                elif size == 8 and _spells(data, at, _UNIQ_KEY):
+                    self.unique = middle + 1
+                    self.unique_size = value_size
+                elif size == 5 and _spells(data, at, _DELAY):
+                    self.delay = middle + 1
+                    self.delay_size = value_size
+            at = stop + 1
+
+    def _put_unit(
+        self, data: Bytes, position: int, size: int, entry: TopicQueues, store_ms: int
+    ) -> int:
+        queue_id = load_u32(data, position + 12)
+        found = entry.queues.get(queue_id)
+        if found is None:
+            found = self.host.find_queue(entry.topic, queue_id)
+            entry.queues[queue_id] = found
+        queue: QueueWriter = found
+        offset = self.base + position
+        if offset + size <= queue.log_end:
+            return 0
+        queue_offset = load_i64(data, position + 20)
+        if queue_offset != queue.max_offset:
+            if queue_offset < queue.max_offset:
+                return 0
+            queue.owner.skip_to(queue, queue_offset)
+        code = 0
+        if self.tags_size > 0:
+            code = java_hash(data, self.tags, self.tags + self.tags_size, 0)
+            if code >= 0x80000000:
+                code -= 0x100000000
+        if entry.is_schedule and self.delay_size > 0:
+            code = self.host.delivery_code(
+                bytes(data[self.delay : self.delay + self.delay_size]), store_ms, code
+            )
+        if self.has_ext:
+            code = self.host.extend(queue, code, store_ms, bytes(data[position : position + size]))
+        queue.put(offset, size, code)
+        if queue.batch != self.batch:
+            queue.batch = self.batch
+            self.touched.append(queue)
+        return 0
+
+    def _put_keys(self, data: Bytes, offset: int, hash_start: int, store_ms: int) -> int:
+        index = self.index
+        if index is None or (index.count > 1 and offset <= index.end_offset):
+            return 0
+        if self.unique_size > 0:
+            end = self.unique + self.unique_size
+            self._put_key(java_hash(data, self.unique, end, hash_start), offset, store_ms)
+        if self.keys_size <= 0:
+            return 0
+        at = self.keys
+        end = at + self.keys_size
+        while at < end:
+            stop = at
+            while stop < end and data[stop] != 0x20:
+                stop += 1
+            if stop > at:
+                self._put_key(java_hash(data, at, stop, hash_start), offset, store_ms)
+            at = stop + 1
+        return 0
+
+    def _put_key(self, value: int, offset: int, store_ms: int) -> int:
+        index = self.index
+        if index is None or index.put(key_hash(value), offset, store_ms):
+            return 0
+        self.index = self.host.index_room(index)
+        index = self.index
+        if index is not None:
+            index.put(key_hash(value), offset, store_ms)
+        return 0
+
+
+def _spells(data: Bytes, at: int, word: bytes) -> bool:
+    for step in range(len(word)):
+        if data[at + step] != word[step]:
+            return False
+    return True
