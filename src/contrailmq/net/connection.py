@@ -1,13 +1,12 @@
 """One connection: requests, answers and oneways in both directions.
 
 Theory of operation.  The bytes of one socket read are taken at once: every complete frame in them
-is handled, one after another, and what they answer is written with one call at the end.  Idle
-connections share the read buffer of their endpoint; only the beginning of an unfinished frame is
-kept per connection, in a buffer that grows with what the peer has really sent.
+is handled, one after another, and what they answer is written with one call at the end (``intake``
+says where the bytes are).  The fast lane, if there is one, is asked first and again after every
+frame it left to the ordinary path, so answers given at once keep the order of their requests.
 
 A handler's answer may come at once, or later (an awaitable, or ``reply``).  Later answers are "in
-flight", counted per lane.  At the bound of a lane its further requests are answered with
-SYSTEM_BUSY and a remark that names the bound; other lanes of the connection go on.
+flight"; at the bound of a lane its further requests are answered with SYSTEM_BUSY (``inflight``).
 
 A peer that reads slowly fills our write buffer.  Above ``write_high_size`` a server stops taking
 that peer's frames (those already read stay where they are) until the buffer has drained; above
@@ -36,8 +35,11 @@ from contrailmq.errors import (
 )
 from contrailmq.net.calls import Calls
 from contrailmq.net.endpoint import Buffer, Endpoint
+from contrailmq.net.inflight import InFlight
+from contrailmq.net.intake import Intake
 from contrailmq.net.peer import host_bytes, host_text
 from contrailmq.net.settings import Lane
+from contrailmq.net.wire import bad_size, buffers_of, reply_buffers
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode
 from contrailmq.protocol.frame import LENGTH_SIZE
@@ -46,33 +48,32 @@ log = logging.getLogger(__name__)
 
 Later = Awaitable[Command | None]
 
-STASH_SIZE_MIN: Final = 4 * 1024
-GATHER_SIZE_MIN: Final = 16 * 1024  # from here on a body is written from its own buffer
 JOIN_SIZE_MAX: Final = 64 * 1024  # up to here joining costs less than a gathered write
-TLS_HELLO: Final = 0x16
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A socket that speaks the remoting protocol; made by ``Server`` and ``RemotingClient``."""
+    """A socket that speaks the remoting protocol; made by ``Server`` and ``RemotingClient``.
+
+    ``peer`` and ``local`` are ``ip:port``, ``peer_host`` the peer as a message record stores it.
+    ``lane_state`` belongs to the fast lane.  ``close_reason`` is None while the connection is open.
+    """
 
     __slots__ = (
         "_active_at",
         "_answered",
-        "_busy",
         "_calls",
         "_close_callbacks",
         "_endpoint",
-        "_held",
-        "_idle_timer",
         "_in_flight",
+        "_intake",
         "_is_paused",
+        "_is_reading",
         "_is_stopped",
         "_limits",
         "_loop",
         "_out",
         "_read_at",
-        "_stash",
-        "_stash_end",
+        "_timer",
         "_transport",
         "_until_closed",
         "_writable",
@@ -91,20 +92,18 @@ class Connection(asyncio.BufferedProtocol):
         self._calls = Calls(
             self._loop, limit=self._limits.calls_max, on_timeout=self._on_call_timeout
         )
-        self._stash: bytearray | None = None
-        self._stash_end = 0
-        self._out: list[Buffer] | None = None
-        self._held: dict[int, int] = {}
-        self._in_flight = [0, 0, 0]
-        self._busy = 0
+        self._intake = Intake(endpoint.buffer, endpoint.view)
+        self._in_flight = InFlight(self._limits.in_flight_max)
+        self._out: list[Buffer] | None = None  # the answers of the read being handled
         self._answered: int | None = None
         self._is_paused = False  # the transport asked us not to write
-        self._is_stopped = False  # we asked the transport not to read
+        self._is_stopped = False  # a graceful close has begun
+        self._is_reading = True
         self._writable: asyncio.Future[None] | None = None
-        self._until_closed: asyncio.Future[None] = self._loop.create_future()
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._until_closed: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None  # the idle limit, later that of closing
         self._active_at = self._read_at = self._loop.time()
-        self._close_callbacks: list[Callable[[Connection], None]] | None = []
+        self._close_callbacks: list[Callable[[Connection], None]] = []
         self.close_reason: str | None = None
         self.peer = self.local = "?"
         self.peer_host = b""
@@ -120,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight_count(self) -> int:
         """Requests of the peer whose answers are still to come."""
-        return self._busy
+        return self._in_flight.total
 
     @property
     def is_write_paused(self) -> bool:
@@ -143,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         self._check_open()
         future = self._calls.begin(command, timeout_s)
         try:
-            self.send(_buffers(command))
+            self.send(buffers_of(command))
         except LocalProtocolError:
             self._calls.forget(command.opaque)
             raise
@@ -154,17 +153,13 @@ class Connection(asyncio.BufferedProtocol):
         self._check_open()
         command.flag |= ONEWAY_FLAG
         command.opaque = self._calls.next_opaque()
-        self.send(_buffers(command))
+        self.send(buffers_of(command))
 
     def reply(self, command: Command) -> None:
         """Answer a request its handler returned None for; a closed connection drops it."""
-        lane = self._held.pop(command.opaque, None)
-        if lane is not None:
-            self._landed(lane)
-        else:
+        if not self._in_flight.release(command.opaque):
             self._answered = command.opaque
-        if self.close_reason is None:
-            self.send(_reply_buffers(command))
+        self.send(reply_buffers(command))
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Write encoded frames; within a read they join its other answers, in order.
@@ -179,10 +174,9 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """Read no more, let out what is written, then close; calls under way fail now."""
         self._end(reason)
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._set_timer(self._limits.close_timeout_s, self._abort)
             self._transport.close()
-            if not self._until_closed.done():
-                self._idle_timer = self._loop.call_later(self._limits.close_timeout_s, self._abort)
 
     def abort(self, reason: str) -> None:
         """Close at once; what is written and not yet sent is lost."""
@@ -191,71 +185,68 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_close(self, callback: Callable[[Connection], None]) -> None:
         """Call back once when the connection ends (``close_reason`` is set); at once if it has."""
-        if self._close_callbacks is None:
+        if self.close_reason is not None:
             callback(self)
         else:
             self._close_callbacks.append(callback)
 
     async def wait_closed(self) -> None:
         """Return when the socket is gone."""
-        await asyncio.shield(self._until_closed)
+        if self._transport is not None:
+            if self._until_closed is None:
+                self._until_closed = self._loop.create_future()
+            await asyncio.shield(self._until_closed)
 
     def stop_reading(self) -> None:
         """Take no more requests: the first half of a graceful close."""
         self._is_stopped = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._steer_reading()
 
     def __repr__(self) -> str:
         state = self.close_reason or "open"
-        return f"<Connection {self.local} <-> {self.peer} {state!r} in_flight={self._busy}>"
+        return (
+            f"<Connection {self.local} <-> {self.peer} {state!r} in_flight={self.in_flight_count}>"
+        )
 
     # -- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is there."""
-        transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
-        self._transport = transport
-        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
+        peer = transport.get_extra_info("peername")
         self.peer, self.peer_host = host_text(peer), host_bytes(peer)
-        self.local = host_text(local)
+        self.local = host_text(transport.get_extra_info("sockname"))
         sock = transport.get_extra_info("socket")
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        transport.set_write_buffer_limits(high=self._limits.write_high_size)
-        self._idle_timer = self._loop.call_later(self._limits.idle_s, self._check_idle)
+        self._transport.set_write_buffer_limits(high=self._limits.write_high_size)
+        self._set_timer(self._limits.idle_s, self._check_idle)
         refusal = self._endpoint.opened(self)
         if refusal is not None:
-            self._noise(refusal)
+            self._complain(refusal)
             self.abort(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._end("closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}")
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._transport = None
-        self._stash = None
+        self._intake.clear()
         self._endpoint.closed(self)
-        if not self._until_closed.done():
+        if self._until_closed is not None and not self._until_closed.done():
             self._until_closed.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next read goes: behind the unfinished frame, or into the shared buffer."""
-        if self._stash is None:
-            return self._endpoint.view
-        return memoryview(self._stash)[self._stash_end :]
+        """Where the next read goes."""
+        return self._intake.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         """One read has come in."""
         self._active_at = self._read_at = self._loop.time()
-        if self._stash is None:
-            self._take(self._endpoint.buffer, nbytes)
-        else:
-            self._stash_end += nbytes
-            self._take(self._stash, self._stash_end)
+        self._take(*self._intake.filled(nbytes))
 
     def eof_received(self) -> bool:
         """The peer sends no more: close (what is still to be written goes out)."""
@@ -264,26 +255,22 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The write buffer is above its mark."""
         self._is_paused = True
-        if self._limits.is_server and self._transport is not None:
-            self._transport.pause_reading()
+        self._steer_reading()
 
     def resume_writing(self) -> None:
         """The write buffer has drained: take the frames that were left, then read on."""
         self._is_paused = False
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        if self._limits.is_server and self.close_reason is None:
-            if self._stash is not None:
-                self._take(self._stash, self._stash_end)
-            transport = self._transport
-            if transport is not None and not (
-                self._is_paused or self._is_stopped or transport.is_closing()
-            ):
-                transport.resume_reading()
+        kept = self._intake.kept()
+        if kept is not None and self._out is None and self._limits.is_server:
+            self._take(*kept)
+        self._steer_reading()
 
     # -- frames in, answers out
 
     def _take(self, buffer: bytearray, end: int) -> None:
+        """Handle all whole frames of a buffer and write what they answer."""
         if self.close_reason is not None:
             return
         out: list[Buffer] = []
@@ -295,20 +282,21 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as caught:
             error = caught
         self._out = None
-        if out and self._transport is not None:
+        if out:
             self._write(out)
         if error is not None:
             self._reject(error)
         elif self.close_reason is None:
-            self._keep(buffer, position, end)
+            self._intake.keep(buffer, position, end)
 
     def _handle_frames(self, buffer: bytearray, end: int, out: list[Buffer]) -> int:
         """Handle whole frames from the start of ``buffer``; returns where the rest begins."""
         lane, high = self._endpoint.lane, self._limits.write_high_size
         size_max = self._limits.frame_size_max - LENGTH_SIZE
+        is_server = self._limits.is_server
         position = counted = pending = 0
         while end - position >= LENGTH_SIZE and self.close_reason is None:
-            if self._is_paused and self._limits.is_server:
+            if is_server and (self._is_paused or self._is_stopped):
                 break
             if lane is not None:
                 position = lane.run(buffer, position, end, self, out)
@@ -316,9 +304,9 @@ class Connection(asyncio.BufferedProtocol):
             if start <= end:
                 size = int.from_bytes(buffer[position:start], "big", signed=True)
                 if not LENGTH_SIZE <= size <= size_max:
-                    raise _bad_size(buffer, position, size_max)
+                    raise bad_size(bytes(buffer[position:start]), size_max)
                 if start + size > end:
-                    return position
+                    break
                 position = start + size
                 self._handle(decode(memoryview(buffer)[start:position]), out)
             for index in range(counted, len(out)):
@@ -337,79 +325,41 @@ class Connection(asyncio.BufferedProtocol):
             return
         is_oneway = bool(command.flag & ONEWAY_FLAG)
         lane = self._endpoint.lanes.get(command.code, Lane.ADMIN)
-        if self._busy and self._in_flight[lane] >= self._limits.in_flight_max[lane]:
-            if not is_oneway:
-                out.extend(_reply_buffers(self._busy_reply(command, lane)))
-            return
+        if self._in_flight.total:
+            refusal = self._in_flight.refusal(command, lane)
+            if refusal is not None:
+                if not is_oneway:
+                    out.extend(reply_buffers(refusal))
+                return
         self._answered = None
         result = self._endpoint.dispatcher(command, self)
         if isinstance(result, Command):
             if not is_oneway:
-                out.extend(_reply_buffers(result))
+                out.extend(reply_buffers(result))
         elif result is not None:
             self._await_answer(command, result, lane)
-        elif (
-            not is_oneway and self._answered != command.opaque and command.opaque not in self._held
-        ):
-            self._held[command.opaque] = lane
-            self._took_off(lane)
+        elif not is_oneway and self._answered != command.opaque:
+            self._in_flight.hold(command.opaque, lane)
 
-    def _busy_reply(self, command: Command, lane: Lane) -> Command:
-        remark = (
-            f"[OVERLOAD]system busy: {self._in_flight[lane]} {lane.name.lower()} requests of this "
-            f"connection are in flight, at most {self._limits.in_flight_max[lane]}"
-        )
-        return command.refuse(ResponseCode.SYSTEM_BUSY, remark)
-
-    def _await_answer(self, command: Command, later: Later, lane: int) -> None:
-        self._took_off(lane)
+    def _await_answer(self, command: Command, later: Later, lane: Lane) -> None:
+        self._in_flight.take_off(lane)
         future = later if isinstance(later, asyncio.Future) else None
         if future is None:
             future = self._endpoint.tasks.start(_wait(later), name=f"code-{command.code}")
         future.add_done_callback(partial(self._answer, command, lane))
 
-    def _answer(self, command: Command, lane: int, future: asyncio.Future[Command | None]) -> None:
-        self._landed(lane)
+    def _answer(self, command: Command, lane: Lane, future: asyncio.Future[Command | None]) -> None:
+        self._in_flight.land(lane)
         if future.cancelled():
             reply: Command | None = command.refuse(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "the server is stopping"
             )
         else:
             error = future.exception()
-            reply = (
-                future.result()
-                if error is None
-                else self._endpoint.dispatcher.failure(command, error)
-            )
-        if reply is not None and not command.flag & ONEWAY_FLAG and self.close_reason is None:
-            self.send(_reply_buffers(reply))
-
-    def _took_off(self, lane: int) -> None:
-        self._in_flight[lane] += 1
-        self._busy += 1
-
-    def _landed(self, lane: int) -> None:
-        self._in_flight[lane] -= 1
-        self._busy -= 1
-
-    def _keep(self, buffer: bytearray, position: int, end: int) -> None:
-        """Keep what is not handled: the beginning of a frame, or frames of a slow reader."""
-        rest = end - position
-        if rest == 0:
-            self._stash = None
-            return
-        if buffer is self._stash and position == 0 and end < len(buffer):
-            return
-        needed = rest + 1
-        if rest >= LENGTH_SIZE:
-            size = int.from_bytes(buffer[position : position + LENGTH_SIZE], "big")
-            needed = max(needed, LENGTH_SIZE + size)
-        # Grown by what has come, not by what the length promises: a peer that announces 16 MiB
-        # and sends nothing costs us a few KiB.
-        room = max(rest + 1, min(needed, max(STASH_SIZE_MIN, 4 * rest)))
-        stash = bytearray(room)
-        memoryview(stash)[:rest] = memoryview(buffer)[position:end]
-        self._stash, self._stash_end = stash, rest
+            failure = self._endpoint.dispatcher.failure
+            reply = future.result() if error is None else failure(command, error)
+        if reply is not None and not command.flag & ONEWAY_FLAG:
+            self.send(reply_buffers(reply))
 
     def _write(self, buffers: Sequence[Buffer]) -> None:
         transport = self._transport
@@ -423,28 +373,23 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(buffers)
         self._active_at = self._loop.time()
         if self._is_paused:
-            waiting = transport.get_write_buffer_size()
-            if waiting > self._limits.write_size_max:
-                reason = (
-                    f"slow reader: {waiting} bytes wait for it, at most "
-                    f"{self._limits.write_size_max}"
-                )
-                self._noise(reason)
+            size, size_max = transport.get_write_buffer_size(), self._limits.write_size_max
+            if size > size_max:
+                reason = f"slow reader: {size} bytes wait for it, at most {size_max}"
+                self._complain(reason)
                 self.abort(reason)
 
-    # -- ending
-
-    def _check_open(self) -> None:
-        if self.close_reason is not None or self._transport is None:
-            raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
-        if (
-            self._is_paused
-            and self._transport.get_write_buffer_size() > self._limits.write_size_max
-        ):
-            raise TooManyRequests(
-                f"{self.peer}: {self._transport.get_write_buffer_size()} bytes wait to be sent, "
-                f"at most {self._limits.write_size_max}"
-            )
+    def _steer_reading(self) -> None:
+        """Read, unless a graceful close has begun or the peer of a server reads slowly."""
+        wanted = not ((self._is_stopped or self._is_paused) and self._limits.is_server)
+        transport = self._transport
+        if wanted == self._is_reading or transport is None or transport.is_closing():
+            return
+        self._is_reading = wanted
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
 
     async def _wait_writable(self, timeout_s: float) -> float:
         """Wait until the peer reads; returns what is left of the timeout."""
@@ -458,13 +403,26 @@ class Connection(asyncio.BufferedProtocol):
             await asyncio.wait((self._writable,), timeout=left)
         return max(deadline - self._loop.time(), 0.001)
 
+    # -- ending
+
+    def _check_open(self) -> None:
+        transport = self._transport
+        if self.close_reason is not None or transport is None:
+            raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
+        if self._is_paused:
+            size, size_max = transport.get_write_buffer_size(), self._limits.write_size_max
+            if size > size_max:
+                raise TooManyRequests(
+                    f"{self.peer}: {size} bytes wait to be sent, at most {size_max}"
+                )
+
     def _reject(self, error: Exception) -> None:
         if not isinstance(error, RemoteProtocolError):
             log.error("connection failed: peer=%s", self.peer, exc_info=error)
-        self._noise(str(error))
+        self._complain(str(error))
         self.close(str(error))
 
-    def _noise(self, reason: str) -> None:
+    def _complain(self, reason: str) -> None:
         held_back = self._endpoint.noise.held_back(self.peer.rpartition(":")[0])
         if held_back is not None:
             log.warning(
@@ -472,26 +430,32 @@ class Connection(asyncio.BufferedProtocol):
             )
 
     def _end(self, reason: str) -> None:
-        if self.close_reason is None:
-            self.close_reason = reason
-            log.debug("connection ended: peer=%s reason=%s", self.peer, reason)
+        if self.close_reason is not None:
+            return
+        self.close_reason = reason
+        log.debug("connection ended: peer=%s reason=%s", self.peer, reason)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        self._calls.fail(ConnectionLost(f"{self.peer}: {self.close_reason}"))
-        callbacks, self._close_callbacks = self._close_callbacks, None
-        for callback in callbacks or ():
+        self._calls.fail(ConnectionLost(f"{self.peer}: {reason}"))
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
             callback(self)
 
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
+    def _set_timer(self, delay_s: float, action: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, action)
+
     def _check_idle(self) -> None:
         left = self._active_at + self._limits.idle_s - self._loop.time()
         if left <= 0.001:
             self.close(f"idle for {self._limits.idle_s:g} s")
         else:
-            self._idle_timer = self._loop.call_later(left, self._check_idle)
+            self._set_timer(left, self._check_idle)
 
     def _on_call_timeout(self, timeout_s: float) -> None:
         """A client gives up a peer that sent nothing at all for so long: it may be gone."""
@@ -502,34 +466,3 @@ class Connection(asyncio.BufferedProtocol):
 
 async def _wait(later: Later) -> Command | None:
     return await later
-
-
-def _buffers(command: Command) -> list[Buffer]:
-    if len(command.body) < GATHER_SIZE_MIN:
-        return [command.encode()]
-    return [command.encode_head(), command.body]
-
-
-def _reply_buffers(reply: Command) -> list[Buffer]:
-    try:
-        return _buffers(reply)
-    except LocalProtocolError as error:  # the answer is too large for a frame
-        refusal = Command(
-            ResponseCode.SYSTEM_ERROR,
-            opaque=reply.opaque,
-            flag=RESPONSE_FLAG,
-            remark=str(error),
-            serialization=reply.serialization,
-        )
-        return [refusal.encode()]
-
-
-def _bad_size(buffer: bytearray, position: int, size_max: int) -> RemoteProtocolError:
-    first = bytes(buffer[position : position + LENGTH_SIZE])
-    size = int.from_bytes(first, "big", signed=True)
-    text = f"frame of {size} bytes, at least {LENGTH_SIZE} and at most {size_max}"
-    if first[0] == TLS_HELLO and first[1] == 3:
-        text += " (the peer speaks TLS, this port does not)"
-    elif first.isalpha() and first.isupper():
-        text += " (the peer speaks HTTP, this port does not)"
-    return RemoteProtocolError(text)

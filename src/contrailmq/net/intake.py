@@ -1,0 +1,64 @@
+"""Where the bytes of a connection are read to.
+
+A connection between frames has no buffer of its own: reads go into the one its endpoint shares
+out, and are handled before the next read.  What is left of a frame then moves into a stash, which
+the next reads fill up behind it.  The stash grows with what has come, not with what a length
+promises: a peer that announces 16 MiB and sends nothing costs a few KiB.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from contrailmq.protocol.frame import LENGTH_SIZE
+
+STASH_SIZE_MIN: Final = 4 * 1024
+
+
+class Intake:
+    """The unfinished bytes of one connection."""
+
+    __slots__ = ("_end", "_shared", "_shared_view", "_stash")
+
+    def __init__(self, shared: bytearray, shared_view: memoryview) -> None:
+        self._shared = shared
+        self._shared_view = shared_view
+        self._stash: bytearray | None = None
+        self._end = 0
+
+    def room(self) -> memoryview:
+        """Where the next read goes; never empty."""
+        if self._stash is None:
+            return self._shared_view
+        return memoryview(self._stash)[self._end :]
+
+    def filled(self, size: int) -> tuple[bytearray, int]:
+        """``size`` bytes were read: the buffer that holds all unhandled bytes, and their end."""
+        if self._stash is None:
+            return self._shared, size
+        self._end += size
+        return self._stash, self._end
+
+    def keep(self, buffer: bytearray, position: int, end: int) -> None:
+        """Only the bytes before ``position`` are handled: keep the rest."""
+        rest = end - position
+        if rest == 0:
+            self._stash = None
+            return
+        if buffer is self._stash and position == 0 and end < len(buffer):
+            return
+        needed = rest + 1
+        if rest >= LENGTH_SIZE:
+            size = int.from_bytes(buffer[position : position + LENGTH_SIZE], "big")
+            needed = max(needed, LENGTH_SIZE + size)
+        stash = bytearray(max(rest + 1, min(needed, max(STASH_SIZE_MIN, 4 * rest))))
+        memoryview(stash)[:rest] = memoryview(buffer)[position:end]
+        self._stash, self._end = stash, rest
+
+    def kept(self) -> tuple[bytearray, int] | None:
+        """The unhandled bytes there are without another read."""
+        return None if self._stash is None else (self._stash, self._end)
+
+    def clear(self) -> None:
+        """The connection has ended."""
+        self._stash = None
