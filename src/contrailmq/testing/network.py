@@ -208,7 +208,7 @@ class SimTransport(asyncio.Transport):
         self.is_vanished = False
         self._loop = asyncio.get_running_loop()
         self._protocol: Any = None
-        self._waiting: deque[bytes] = deque()  # written, not yet on the way
+        self._waiting: deque[memoryview] = deque()  # written, not yet on the way
         self._waiting_size = 0
         self._on_the_way = 0  # sent or received, not yet taken by the other end's protocol
         self._received: deque[bytes] = deque()
@@ -235,7 +235,7 @@ class SimTransport(asyncio.Transport):
         """Queue bytes for the other end."""
         if self._is_closing or self.is_vanished or not data:
             return
-        self._waiting.append(bytes(data))
+        self._waiting.append(memoryview(bytes(data)))
         self._waiting_size += len(data)
         self._pump()
         if self._waiting_size > self._high and not self._is_write_paused:
@@ -308,7 +308,7 @@ class SimTransport(asyncio.Transport):
                 self._waiting.appendleft(data[size:])
             self._waiting_size -= size
             self._on_the_way += size
-            self._send(data[:size])
+            self._send(bytes(data[:size]))
         if self._is_write_paused and self._waiting_size <= self._low:
             self._is_write_paused = False
             self._protocol.resume_writing()

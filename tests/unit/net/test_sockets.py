@@ -1,0 +1,168 @@
+"""The same on real sockets of the loopback interface, on asyncio's loop and on uvloop's."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from contrailmq.clock import SystemClock
+from contrailmq.errors import ConnectFailed, ConnectionLost
+from contrailmq.net.client import RemotingClient
+from contrailmq.net.connection import Connection
+from contrailmq.net.dispatch import Dispatcher
+from contrailmq.net.loop import loop_factory, run
+from contrailmq.net.network import split_address
+from contrailmq.net.server import Server
+from contrailmq.net.settings import ClientNetSettings, ServerSettings
+from contrailmq.protocol.command import Command
+
+ECHO, LATER, NEVER = 1, 2, 3
+Factory = Callable[[], asyncio.AbstractEventLoop]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def runs(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Run a coroutine on one of the two loops."""
+    factory = None if request.param == "asyncio" else loop_factory()
+
+    def start(work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(work)
+
+    return start
+
+
+def _echo(request: Command, connection: Connection) -> Command:
+    return request.reply(fields=request.fields, body=request.body)
+
+
+async def _later(request: Command, connection: Connection) -> Command:
+    await asyncio.sleep(0)
+    return request.reply(body=request.body)
+
+
+async def _never(request: Command, connection: Connection) -> Command:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("nobody wakes this handler")
+
+
+async def _pair(host: str = "127.0.0.1") -> tuple[Server, RemotingClient, str]:
+    server = Server(
+        Dispatcher({ECHO: _echo, LATER: _later, NEVER: _never}),
+        ServerSettings(drain_ms=50),
+        clock=SystemClock(),
+    )
+    await server.start(host, 0)
+    client = RemotingClient(ClientNetSettings(), clock=SystemClock(), rng=random.Random(1))
+    return server, client, f"{host}:{server.port}"
+
+
+def test_bodies_of_all_sizes_make_the_round_trip(runs: Any) -> None:
+    async def scenario() -> None:
+        server, client, address = await _pair()
+        rng = random.Random(5)
+        bodies = [rng.randbytes(size) for size in (0, 1, 16_383, 16_384, 262_144, 4_194_304)]
+        for code in (ECHO, LATER):
+            answers = await asyncio.gather(
+                *(client.call(address, Command(code, body=body), timeout_s=20) for body in bodies)
+            )
+            assert [answer.body for answer in answers] == bodies
+        assert server.connection_count == 1
+        await client.aclose()
+        await server.aclose()
+
+    runs(scenario())
+
+
+def test_a_socket_has_no_delay_and_keeps_alive(runs: Any) -> None:
+    async def scenario() -> None:
+        server, client, address = await _pair()
+        await client.call(address, Command(ECHO), timeout_s=3)
+        ends = [*server.connections, client.find_connection(address)]
+        for end in ends:
+            sock = end._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        await client.aclose()
+        await server.aclose()
+
+    runs(scenario())
+
+
+def test_closing_the_server_ends_calls_and_connections(runs: Any) -> None:
+    async def scenario() -> None:
+        server, client, address = await _pair()
+        await client.call(address, Command(ECHO), timeout_s=3)
+        call = asyncio.ensure_future(client.call(address, Command(NEVER), timeout_s=30))
+        await client.call(address, Command(ECHO), timeout_s=3)
+        await server.aclose()
+        try:
+            answer = await call  # the handler was cancelled, and its caller told
+            assert (answer.code, answer.remark) == (14, "the server is stopping")
+        except ConnectionLost:
+            pass
+        with pytest.raises((ConnectFailed, ConnectionLost)):
+            await client.call(address, Command(ECHO), timeout_s=3)
+        await client.aclose()
+
+    runs(scenario())
+
+
+def test_a_taken_port_is_an_error(runs: Any) -> None:
+    async def scenario() -> None:
+        server, client, _ = await _pair()
+        second = Server(Dispatcher({}), ServerSettings(), clock=SystemClock())
+        with pytest.raises(OSError, match="in use"):
+            await second.start("127.0.0.1", server.port)
+        await client.aclose()
+        await server.aclose()
+
+    runs(scenario())
+
+
+def test_ipv6_where_the_machine_has_it(runs: Any) -> None:
+    async def scenario() -> None:
+        try:
+            server, client, _ = await _pair("::1")
+        except OSError:
+            pytest.skip("no IPv6 on this machine")
+        answer = await client.call(f"[::1]:{server.port}", Command(ECHO), timeout_s=3)
+        assert answer.code == 0
+        (connection,) = server.connections
+        assert len(connection.peer_host) == 20
+        assert connection.peer_host[:16] == bytes(15) + b"\x01"
+        await client.aclose()
+        await server.aclose()
+
+    runs(scenario())
+
+
+def test_run_uses_uvloop_where_it_is_installed() -> None:
+    async def name() -> str:
+        return type(asyncio.get_running_loop()).__module__
+
+    assert run(name()).startswith("uvloop" if loop_factory() else "asyncio")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("127.0.0.1:9876", ("127.0.0.1", 9876)),
+        ("[::1]:9876", ("::1", 9876)),
+        ("fd00::5:10911", ("fd00::5", 10911)),
+        (" broker.example:1 ", ("broker.example", 1)),
+    ],
+)
+def test_an_address_splits_at_its_last_colon(text: str, parts: tuple[str, int]) -> None:
+    assert split_address(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:70000", "host:-1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected host:port"):
+        split_address(text)
