@@ -264,6 +264,7 @@ class Language(enum.IntEnum):
     PHP = 10
     OMS = 11
     RUST = 12
+    NODE_JS = 13
 
     @classmethod
     def of(cls, name: str) -> int:

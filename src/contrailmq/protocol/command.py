@@ -2,30 +2,49 @@
 
 ``decode`` takes a frame without its length prefix, ``Command.encode`` makes a whole frame.  A
 reply is written in the encoding of its request.  Ext fields keep unknown names; their values are
-text, whatever JSON type the peer gave them.
+text, whatever JSON type the peer gave them, and a null is an absent field.
+
+A binary header is::
+
+    code 2 · language 1 · version 2 · opaque 4 · flag 4 · remark size 4 · remark
+    · ext size 4 · entries: key size 2 · key · value size 4 · value
+
+A code that needs more than 16 bits is cut to them there, as Java cuts it: POP works with JSON
+headers only.  An empty value arrives as an absent field, an empty remark as none.
 """
 
 from __future__ import annotations
 
 import enum
-import json
+import re
 import struct
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from contrailmq.errors import LocalProtocolError, RemoteProtocolError
 from contrailmq.protocol.codes import Language
+from contrailmq.protocol.fastjson import dumps, loads
 from contrailmq.protocol.frame import FRAME_SIZE_MAX, LENGTH_SIZE
 from contrailmq.protocol.header import Header
+from contrailmq.protocol.json_reader import key_text
+from contrailmq.protocol.versions import CURRENT_VERSION
 
 RESPONSE_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
-VERSION_ORDINAL: Final = 453  # MQVersion.V5_2_0: what we speak, and what peers adapt to
+VERSION_ORDINAL: Final = CURRENT_VERSION
+
+Bytes = bytes | bytearray | memoryview
 
 _WORD = struct.Struct(">I")
+_TWO_WORDS = struct.Struct(">II")
+_INT = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
 _BINARY_HEAD = struct.Struct(">hBhii")
+_INTEGER = re.compile(r"[-+]?\d{1,10}", re.ASCII)
+_INT32_MIN: Final = -(1 << 31)
+_INT32_MAX: Final = (1 << 31) - 1
 
 
 class Serialization(enum.IntEnum):
@@ -55,7 +74,7 @@ class Command:
         code: int,
         *,
         fields: dict[str, str] | None = None,
-        body: bytes | bytearray | memoryview = b"",
+        body: Bytes = b"",
         opaque: int = 0,
         flag: int = 0,
         remark: str | None = None,
@@ -79,7 +98,7 @@ class Command:
         code: int,
         header: Header | None = None,
         *,
-        body: bytes | bytearray | memoryview = b"",
+        body: Bytes = b"",
         oneway: bool = False,
     ) -> Command:
         """A request with a typed header; the connection gives it its opaque."""
@@ -90,7 +109,7 @@ class Command:
         self,
         header: Header | None = None,
         *,
-        body: bytes | bytearray | memoryview = b"",
+        body: Bytes = b"",
         code: int = 0,
         remark: str | None = None,
         fields: Mapping[str, str] | None = None,
@@ -100,7 +119,7 @@ class Command:
         if fields:
             out.update(fields)
         return Command(
-            code,
+            int(code),
             fields=out,
             body=body,
             opaque=self.opaque,
@@ -111,7 +130,7 @@ class Command:
 
     def refuse(self, code: int, remark: str) -> Command:
         """Answer this request with an error."""
-        return self.reply(code=int(code), remark=remark)
+        return self.reply(code=code, remark=remark)
 
     @property
     def is_response(self) -> bool:
@@ -129,17 +148,19 @@ class Command:
 
     def encode_head(self) -> bytes:
         """The frame up to its body: what a gathered write puts before the body's own buffer."""
-        if self.serialization == Serialization.JSON:
-            header = _encode_json(self)
-        else:
-            header = _encode_binary(self)
+        try:
+            if self.serialization == Serialization.JSON:
+                header = _encode_json(self)
+            else:
+                header = _encode_binary(self)
+        except (struct.error, TypeError, AttributeError) as error:
+            raise LocalProtocolError(f"code {self.code} has no header: {error}") from error
         size = LENGTH_SIZE + len(header) + len(self.body)
         if size + LENGTH_SIZE > FRAME_SIZE_MAX:
             raise LocalProtocolError(
                 f"frame of {size + LENGTH_SIZE} bytes (code {self.code}), at most {FRAME_SIZE_MAX}"
             )
-        word = (int(self.serialization) << 24) | len(header)
-        return _WORD.pack(size) + _WORD.pack(word) + header
+        return _TWO_WORDS.pack(size, (self.serialization << 24) | len(header)) + header
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Command):
@@ -157,7 +178,7 @@ class Command:
         )
 
 
-def decode(frame: bytes | bytearray | memoryview, *, copy_body: bool = True) -> Command:
+def decode(frame: Bytes, *, copy_body: bool = True) -> Command:
     """Read one frame (without its length); ``copy_body=False`` leaves the body a view of it."""
     size = len(frame)
     if size < LENGTH_SIZE:
@@ -166,64 +187,68 @@ def decode(frame: bytes | bytearray | memoryview, *, copy_body: bool = True) -> 
     header_end = LENGTH_SIZE + (word & 0xFFFFFF)
     if header_end > size:
         raise RemoteProtocolError(f"header of {word & 0xFFFFFF} bytes in a frame of {size}")
-    view = memoryview(frame)
-    header = view[LENGTH_SIZE:header_end]
+    header = bytes(frame[LENGTH_SIZE:header_end])
     kind = word >> 24
     if kind == Serialization.JSON:
-        command = _decode_json(bytes(header))
+        command = _decode_json(header)
     elif kind == Serialization.ROCKETMQ:
-        command = _decode_binary(bytes(header))
+        command = _decode_binary(header)
     else:
         raise RemoteProtocolError(f"serialization type {kind}, known are 0 (JSON) and 1 (ROCKETMQ)")
-    body = view[header_end:]
-    command.body = bytes(body) if copy_body else body
+    if header_end < size:
+        command.body = bytes(frame[header_end:]) if copy_body else memoryview(frame)[header_end:]
     return command
 
 
-class _JsonHeader(msgspec.Struct):
+_Int32 = Annotated[int, msgspec.Meta(ge=_INT32_MIN, le=_INT32_MAX)]
+
+
+class _JsonHeader(msgspec.Struct, omit_defaults=True):
     """The header as JSON; the encoder writes the keys in the alphabetical order Java uses."""
 
-    code: int = 0
+    code: _Int32 | None = None
     extFields: dict[str, str] | None = None
-    flag: int = 0
+    flag: _Int32 | None = None
     language: str | None = None
-    opaque: int = 0
+    opaque: _Int32 | None = None
     remark: str | None = None
     serializeTypeCurrentRPC: str | None = None
-    version: int = 0
+    version: _Int32 | None = None
 
 
 _decode_strict = msgspec.json.Decoder(_JsonHeader).decode
+_encode_strict = msgspec.json.Encoder().encode
 
 
 def _decode_json(header: bytes) -> Command:
     try:
         found = _decode_strict(header)
-        return Command(
-            found.code,
-            fields=found.extFields,
-            opaque=found.opaque,
-            flag=found.flag,
-            remark=found.remark,
-            language=found.language or "",
-            version=found.version,
-        )
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return _decode_json_loosely(header)
+    return Command(
+        found.code or 0,
+        fields=found.extFields,
+        opaque=found.opaque or 0,
+        flag=found.flag or 0,
+        remark=found.remark,
+        language=found.language or "",
+        version=found.version or 0,
+    )
 
 
 def _decode_json_loosely(header: bytes) -> Command:
-    """Numbers and booleans among the ext fields (C++, Node), nulls, numbers as text."""
-    try:
-        found = json.loads(header)
-    except (ValueError, RecursionError) as error:
-        raise RemoteProtocolError(f"header is not JSON: {error}") from error
+    """Numbers and booleans among the ext fields (C++, Node), nulls, fastjson's dialect."""
+    found = loads(header)
     if not isinstance(found, dict):
         raise RemoteProtocolError("header is not a JSON object")
     ext = found.get("extFields")
     if ext is not None and not isinstance(ext, dict):
         raise RemoteProtocolError("extFields is not a JSON object")
-    fields = {name: _text(value) for name, value in (ext or {}).items() if value is not None}
+    fields = {
+        name if isinstance(name, str) else key_text(name): _text(value)
+        for name, value in (ext or {}).items()
+        if value is not None
+    }
     remark = found.get("remark")
     return Command(
         _integer(found, "code"),
@@ -237,49 +262,64 @@ def _decode_json_loosely(header: bytes) -> Command:
 
 
 def _integer(found: dict[str, Any], name: str) -> int:
-    value = found.get(name, 0)
-    try:
-        return int(value) if value is not None else 0
-    except (TypeError, ValueError) as error:
-        raise RemoteProtocolError(f"header field {name}={value!r} is not a number") from error
+    value = found.get(name)
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None:
+        return 0
+    if not isinstance(value, int) or not _INT32_MIN <= value <= _INT32_MAX:
+        raise RemoteProtocolError(f"header field {name}={str(value)[:40]!r} is not an int")
+    return int(value)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return dumps(value).decode()
+    except LocalProtocolError as error:  # it refers to itself
+        raise RemoteProtocolError(f"header: {error}") from error
 
 
 def _encode_json(command: Command) -> bytes:
-    header: dict[str, Any] = {"code": command.code}
-    if command.fields:
-        header["extFields"] = command.fields
-    header["flag"] = command.flag
-    header["language"] = command.language
-    header["opaque"] = command.opaque
-    if command.remark is not None:
-        header["remark"] = command.remark
-    header["serializeTypeCurrentRPC"] = "JSON"
-    header["version"] = command.version
-    return msgspec.json.encode(header)
+    header = _JsonHeader(
+        code=command.code,
+        extFields=command.fields or None,
+        flag=command.flag,
+        language=command.language,
+        opaque=command.opaque,
+        remark=command.remark,
+        serializeTypeCurrentRPC="JSON",
+        version=command.version,
+    )
+    try:
+        return _encode_strict(header)
+    except UnicodeEncodeError:
+        # Half a surrogate pair is no character: Java writes a question mark for it.
+        header.extFields = {_whole(k): _whole(v) for k, v in command.fields.items()}
+        header.remark = None if command.remark is None else _whole(command.remark)
+        header.language = _whole(command.language)
+        return _encode_strict(header)
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _encode_binary(command: Command) -> bytes:
-    remark = (command.remark or "").encode()
+    remark = (command.remark or "").encode("utf-8", "replace")
     entries: list[bytes] = []
     for name, value in command.fields.items():
-        key, text = name.encode(), value.encode()
-        entries += (struct.pack(">h", len(key)), key, struct.pack(">i", len(text)), text)
+        key, text = name.encode("utf-8", "replace"), value.encode("utf-8", "replace")
+        entries += (_SHORT.pack(len(key)), key, _INT.pack(len(text)), text)
     ext = b"".join(entries)
     code = ((command.code + 0x8000) & 0xFFFF) - 0x8000  # RocketMQSerializable writes a short
     head = _BINARY_HEAD.pack(
         code, Language.of(command.language), command.version, command.opaque, command.flag
     )
-    return b"".join(
-        (head, struct.pack(">i", len(remark)), remark, struct.pack(">i", len(ext)), ext)
-    )
+    return b"".join((head, _INT.pack(len(remark)), remark, _INT.pack(len(ext)), ext))
 
 
 def _decode_binary(header: bytes) -> Command:
@@ -287,14 +327,15 @@ def _decode_binary(header: bytes) -> Command:
         code, language, version, opaque, flag = _BINARY_HEAD.unpack_from(header)
         remark, position = _take(header, _BINARY_HEAD.size)
         ext, _ = _take(header, position)
+        fields = _decode_entries(ext)
     except struct.error as error:
         raise RemoteProtocolError(f"binary header of {len(header)} bytes is cut off") from error
     return Command(
         code,
-        fields=_decode_entries(ext),
+        fields=fields,
         opaque=opaque,
         flag=flag,
-        remark=_utf8(remark) if remark else None,
+        remark=remark.decode("utf-8", "replace") if remark else None,
         language=Language.name_of(language),
         version=version,
         serialization=Serialization.ROCKETMQ,
@@ -302,7 +343,7 @@ def _decode_binary(header: bytes) -> Command:
 
 
 def _take(header: bytes, position: int) -> tuple[bytes, int]:
-    (size,) = struct.unpack_from(">i", header, position)
+    (size,) = _INT.unpack_from(header, position)
     start = position + 4
     if not 0 <= size <= len(header) - start:
         raise RemoteProtocolError(
@@ -313,24 +354,14 @@ def _take(header: bytes, position: int) -> tuple[bytes, int]:
 
 def _decode_entries(ext: bytes) -> dict[str, str]:
     fields: dict[str, str] = {}
-    position = 0
-    try:
-        while position < len(ext):
-            (key_size,) = struct.unpack_from(">h", ext, position)
-            position += 2
-            if not 0 <= key_size <= len(ext) - position:
-                raise RemoteProtocolError(f"binary header: ext key of {key_size} bytes")
-            key = ext[position : position + key_size]
-            value, position = _take(ext, position + key_size)
-            if key and value:  # a zero-length string decodes to null, that is, to absent
-                fields[_utf8(key)] = _utf8(value)
-    except struct.error as error:
-        raise RemoteProtocolError("binary header: ext fields are cut off") from error
+    position, end = 0, len(ext)
+    while position < end:
+        (key_size,) = _SHORT.unpack_from(ext, position)
+        position += 2
+        if not 0 <= key_size <= end - position:
+            raise RemoteProtocolError(f"binary header: ext key of {key_size} bytes")
+        key = ext[position : position + key_size]
+        value, position = _take(ext, position + key_size)
+        if key and value:  # a zero-length string decodes to null, that is, to absent
+            fields[key.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
     return fields
-
-
-def _utf8(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"binary header is not UTF-8: {error}") from error

@@ -6,12 +6,15 @@ serialization type and whose low 24 bits are the header's size, the header, and 
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from contrailmq.errors import RemoteProtocolError
 
 LENGTH_SIZE: Final = 4
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024  # NettyDecoder.FRAME_MAX_LENGTH
+
+_LENGTH = struct.Struct(">i")
 
 
 class FrameDecoder:
@@ -21,31 +24,44 @@ class FrameDecoder:
     After it has raised, the stream has no meaning any more and the decoder is dead.
     """
 
+    __slots__ = ("_buffer", "_frame_size_max", "_is_dead")
+
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
         self._frame_size_max = frame_size_max
         self._buffer = bytearray()
+        self._is_dead = False
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Return every frame completed by ``data``, without its length prefix."""
-        buffer = self._buffer
-        buffer += data
+        if self._is_dead:
+            raise RemoteProtocolError("the stream has been broken before")
+        if not self._buffer:
+            frames, position = self._cut(data)
+            self._buffer += data[position:]
+            return frames
+        self._buffer += data
+        frames, position = self._cut(self._buffer)
+        if position:
+            del self._buffer[:position]
+        return frames
+
+    def _cut(self, data: bytes | bytearray | memoryview) -> tuple[list[bytes], int]:
         frames: list[bytes] = []
-        position = 0
-        while len(buffer) - position >= LENGTH_SIZE:
-            start = position + LENGTH_SIZE
-            size = int.from_bytes(buffer[position:start], "big", signed=True)
+        position, end = 0, len(data)
+        while end - position >= LENGTH_SIZE:
+            (size,) = _LENGTH.unpack_from(data, position)
             if not LENGTH_SIZE <= size <= self._frame_size_max - LENGTH_SIZE:
+                self._is_dead = True
                 raise RemoteProtocolError(
                     f"frame of {size} bytes, at least {LENGTH_SIZE} and at most "
                     f"{self._frame_size_max - LENGTH_SIZE}"
                 )
-            if len(buffer) - start < size:
+            start = position + LENGTH_SIZE
+            if end - start < size:
                 break
-            frames.append(bytes(memoryview(buffer)[start : start + size]))
+            frames.append(bytes(data[start : start + size]))
             position = start + size
-        if position:
-            del buffer[:position]
-        return frames
+        return frames, position
 
     @property
     def pending_size(self) -> int:
