@@ -1,4 +1,4 @@
-"""The tasks of one client object: owned, awaited, and cancelled together.
+"""The long-running tasks of one client object: owned, watched, and cancelled together.
 
 A client may be started in one task and closed in another (the blocking bridge does), which a
 ``TaskGroup`` forbids; a crew allows it and keeps the promise that matters: no task outlives
@@ -11,9 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+from contrailmq.errors import ClientError
+from contrailmq.lifecycle import Tasks
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Crew:
@@ -21,20 +26,25 @@ class Crew:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
         self._failure: BaseException | None = None
         self._closed = False
 
-    def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+    def start(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Run ``work`` until it ends or the crew is closed."""
         if self._closed:
             work.close()
-            raise RuntimeError(f"{self._name} is closed")
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(work, name=f"{self._name}: {name}")
-        self._tasks.add(task)
+            raise ClientError(f"{self._name} is closed")
+        task = self._tasks.start(work, name=f"{self._name}: {name}")
         task.add_done_callback(self._done)
         return task
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Run short work whose errors belong to whoever awaits the task, not to the crew."""
+        if self._closed:
+            work.close()
+            raise ClientError(f"{self._name} is closed")
+        return self._tasks.start(work, name=name)
 
     def check(self) -> None:
         """Raise the first failure of a task, if there was one."""
@@ -49,25 +59,12 @@ class Crew:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def join(self, timeout_s: float) -> bool:
-        """Wait for the running tasks to end by themselves; whether they all did."""
-        if not self._tasks:
-            return True
-        _, pending = await asyncio.wait(self._tasks, timeout=timeout_s)
-        return not pending
-
-    async def aclose(self) -> None:
-        """Cancel all tasks and wait for their ends."""
+    async def aclose(self, *, drain_s: float = 0.0) -> None:
+        """Let tasks end within ``drain_s``, then cancel the rest and wait for their ends."""
         self._closed = True
-        current = asyncio.current_task()
-        tasks = [task for task in self._tasks if task is not current]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._tasks.aclose(drain_s=drain_s)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
         if task.cancelled():
             return
         error = task.exception()

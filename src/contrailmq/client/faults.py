@@ -82,7 +82,9 @@ class FaultLog:
         known = [name for name in broker_names if name in self._faults]
         if not known:
             return None
-        known.sort(key=lambda name: (self._faults[name].avoid_until_ms, self._faults[name].latency_ms))
+        known.sort(
+            key=lambda name: (self._faults[name].avoid_until_ms, self._faults[name].latency_ms)
+        )
         return known[rng.randrange(max(1, len(known) // 2))]
 
     def forget(self, broker_name: str) -> None:

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from contrailmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from contrailmq.protocol.queue import MessageQueue
 
@@ -64,9 +66,9 @@ def inherited(route: TopicRouteData, queue_count_max: int) -> TopicRouteData:
     for data in route.queue_datas:
         count = min(queue_count_max, data.read_queue_nums)
         queue_datas.append(
-            dataclasses.replace(data, read_queue_nums=count, write_queue_nums=count)
+            msgspec.structs.replace(data, read_queue_nums=count, write_queue_nums=count)
         )
-    return dataclasses.replace(route, queue_datas=queue_datas)
+    return msgspec.structs.replace(route, queue_datas=queue_datas)
 
 
 def is_same(left: TopicRouteData, right: TopicRouteData) -> bool:

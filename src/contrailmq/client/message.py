@@ -1,0 +1,294 @@
+"""Messages as an application sees them: what it sends, what it gets back, what it receives."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from contrailmq._native import records
+from contrailmq._native.records import RecordFields
+from contrailmq.client.names import unwrap
+from contrailmq.errors import ClientError, RemoteProtocolError
+from contrailmq.protocol import properties as names
+from contrailmq.protocol.compression import compression_of, decompress
+from contrailmq.protocol.hosts import host_text
+from contrailmq.protocol.ids import offset_message_id
+from contrailmq.protocol.names import is_retry_topic
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.protocol.sysflag import COMPRESSED
+
+DELAY_LEVEL_MAX: Final = 18
+_NO_LIMIT: Final = 1 << 62
+
+
+class Message:
+    """A message to be sent; ``send`` does not change it, so it can be sent again.
+
+    ``keys`` make it findable, ``tags`` filterable.  ``delay_level`` is one of the broker's fixed
+    delays (1 s, 5 s, 10 s, 30 s, 1 m … 2 h: levels 1 to 18); ``delay_s`` and ``deliver_at_ms`` are
+    exact and need a broker with a timer wheel (5.x, ours).
+    """
+
+    __slots__ = (
+        "body",
+        "delay_level",
+        "delay_s",
+        "deliver_at_ms",
+        "flag",
+        "keys",
+        "properties",
+        "tags",
+        "topic",
+        "wait_stored",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview = b"",
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+        delay_s: float | None = None,
+        deliver_at_ms: int | None = None,
+        flag: int = 0,
+        wait_stored: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.body = body
+        self.tags = tags
+        self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
+        self.properties: dict[str, str] = dict(properties) if properties else {}
+        self.delay_level = delay_level
+        self.delay_s = delay_s
+        self.deliver_at_ms = deliver_at_ms
+        self.flag = flag
+        self.wait_stored = wait_stored
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether the broker is to hold it back."""
+        return bool(self.delay_level or self.delay_s is not None or self.deliver_at_ms is not None)
+
+    def wire_properties(self) -> dict[str, str]:
+        """All properties as the broker stores them; raises for what could not be stored."""
+        found: dict[str, str] = {}
+        if self.properties:
+            _check_properties(self.properties)
+            found.update(self.properties)
+        if self.keys:
+            found[names.PROPERTY_KEYS] = names.join_keys(self.keys)
+        if self.tags:
+            found[names.PROPERTY_TAGS] = self.tags
+        found[names.PROPERTY_WAIT] = "true" if self.wait_stored else "false"
+        if self.delay_level:
+            if not 0 < self.delay_level <= DELAY_LEVEL_MAX:
+                raise ClientError(f"delay_level is {self.delay_level}, 1 to {DELAY_LEVEL_MAX}")
+            found[names.PROPERTY_DELAY] = str(self.delay_level)
+        if self.delay_s is not None:
+            found[names.PROPERTY_TIMER_DELAY_MS] = str(int(self.delay_s * 1000))
+        if self.deliver_at_ms is not None:
+            found[names.PROPERTY_TIMER_DELIVER_MS] = str(self.deliver_at_ms)
+        return found
+
+    def __repr__(self) -> str:
+        return (
+            f"<Message {self.topic} tags={self.tags} keys={self.keys} body={len(self.body)} bytes>"
+        )
+
+
+class SendStatus(enum.Enum):
+    """What the broker said about a message it has stored (SendStatus)."""
+
+    SEND_OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a message is: its own id, its place at the broker, and how safe it is there.
+
+    For a batch the ids are joined by commas, ``queue`` and ``offset`` are those of its first.
+    """
+
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    offset: int
+    status: SendStatus = SendStatus.SEND_OK
+    transaction_id: str | None = None
+    region: str = "DefaultRegion"
+    recall_handle: str | None = None
+
+    @property
+    def message_ids(self) -> list[str]:
+        """The ids of the messages of a batch, in order."""
+        return self.message_id.split(",")
+
+
+class Origin(NamedTuple):
+    """What all messages of one pulled queue share."""
+
+    queue: MessageQueue
+    group: str
+    namespace: str = ""
+
+
+class ReceivedMessage(RecordFields):
+    """A message as it came from a broker: a decoded record with the body as it was sent.
+
+    Plain attributes: topic, body, queue_id, queue_offset, commit_log_offset, born_ms, store_ms,
+    reconsume_times, flag, sys_flag.  A push consumer acknowledges the message when its loop or
+    handler is done with it; ``retry`` asks instead for another delivery later.
+    """
+
+    __slots__ = ("__dict__", "origin")
+
+    origin: Origin
+    retry_asked = False
+    retry_after_s: float | None = None
+    started_ms = 0
+
+    @property
+    def offset(self) -> int:
+        """Its offset in its queue."""
+        return self.queue_offset
+
+    @property
+    def size(self) -> int:
+        """The bytes it takes at the broker; what flow control counts."""
+        return self.store_size
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue it was pulled from (for a retry, one of the retry topic)."""
+        return self.origin.queue
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first delivery."""
+        return self.reconsume_times + 1
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, the system's included."""
+        known: dict[str, str] | None = self.lazy_properties
+        if known is None:
+            known = self.lazy_properties = records.decode_properties(self.properties_bytes)
+        return known
+
+    @property
+    def tags(self) -> str | None:
+        """What it can be filtered by."""
+        return self.properties.get(names.PROPERTY_TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """What it can be found by."""
+        text = self.properties.get(names.PROPERTY_KEYS)
+        return names.split_keys(text) if text else []
+
+    @property
+    def message_id(self) -> str:
+        """The id its producer gave it, else the id of its place."""
+        return self.properties.get(names.PROPERTY_UNIQUE_KEY) or self.offset_message_id
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id of its place at the broker."""
+        return offset_message_id(self.store_host_bytes, self.commit_log_offset)
+
+    @property
+    def born_host(self) -> str:
+        """``ip:port`` of the producer."""
+        return host_text(self.born_host_bytes)
+
+    @property
+    def store_host(self) -> str:
+        """``ip:port`` of the broker that stored it."""
+        return host_text(self.store_host_bytes)
+
+    def retry(self, after: float | None = None) -> None:
+        """Deliver it again later instead of acknowledging it.
+
+        ``after`` in seconds picks the broker's nearest delay that is not shorter; without it the
+        broker waits longer with each attempt.  For ordered consumption the whole queue waits.
+        """
+        self.retry_asked = True
+        self.retry_after_s = after
+
+    def __repr__(self) -> str:
+        return (
+            f"<ReceivedMessage {self.topic} {self.origin.queue.broker_name}/{self.queue_id}"
+            f"@{self.queue_offset} attempt={self.attempt} body={len(self.body)} bytes>"
+        )
+
+
+def open_messages(data: bytes, origin: Origin) -> list[ReceivedMessage]:
+    """Decode the answer to a pull: bodies decompressed, retried messages under their own topic.
+
+    Raises RemoteProtocolError when the bytes are no records.
+    """
+    try:
+        found: list[ReceivedMessage] = records.decode_records(
+            data, ReceivedMessage, _NO_LIMIT, False
+        )
+    except records.RecordDamage as error:
+        raise RemoteProtocolError(f"records of {len(data)} bytes: {error}") from error
+    is_retry = is_retry_topic(origin.queue.topic)
+    for message in found:
+        message.origin = origin
+        if message.sys_flag & COMPRESSED:
+            message.body = decompress(message.body, compression_of(message.sys_flag))
+        if is_retry:
+            message.topic = message.properties.get(names.PROPERTY_RETRY_TOPIC) or message.topic
+    if origin.namespace:
+        for message in found:
+            message.topic = unwrap(origin.namespace, message.topic)
+    return found
+
+
+DELAYS_S = (
+    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200,
+)  # fmt: skip
+
+
+def delay_level(after_s: float | None) -> int:
+    """The broker's delay level for a wait: the shortest that is long enough; 0 leaves it to it."""
+    if after_s is None:
+        return 0
+    for level, delay in enumerate(DELAYS_S, start=1):
+        if delay >= after_s:
+            return level
+    return len(DELAYS_S)
+
+
+def body_bytes(body: Any) -> bytes | bytearray | memoryview:
+    """The body, checked to be bytes."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise ClientError(
+            f"the body is {type(body).__name__}, must be bytes; encode text with .encode()"
+        )
+    return body
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if name in names.RESERVED_PROPERTIES:
+            raise ClientError(
+                f"property {name!r} is RocketMQ's own; use the arguments of Message"
+                " (tags, keys, delay_level, …) or another name"
+            )
+        if not isinstance(value, str):
+            raise ClientError(f"property {name!r} is {type(value).__name__}, must be text")
+    illegal = names.find_illegal_property(properties)
+    if illegal is not None:
+        raise ClientError(
+            f"property {illegal!r} is empty or holds one of the separators \\x01 and \\x02"
+        )
