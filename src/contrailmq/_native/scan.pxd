@@ -78,3 +78,11 @@ cpdef tuple match_units(
     const unsigned char[::1] data, long long base, long long queue_id,
     const unsigned char[::1] topic,
 )
+
+@cython.locals(
+    entries=cython.Py_ssize_t, used=cython.longlong, reached=cython.longlong,
+    slot=cython.Py_ssize_t, number=cython.longlong, at=cython.Py_ssize_t, before=cython.longlong,
+)
+cpdef tuple check_chains(
+    const unsigned char[::1] data, Py_ssize_t slots, long long next_entry, unsigned char[::1] seen
+)

@@ -25,14 +25,21 @@ END = 0  # the given limit
 EMPTY = 1  # nothing was written here
 BLANK = 2  # a blank record closes the segment
 FULL = 9  # the output has no more room
-DAMAGE = {  # anything else is damage, or a record still being written
-    3: "not a record: unknown magic number",
-    4: "impossible record size",
-    5: "the record says it belongs elsewhere",
-    6: "the record's lengths do not add up",
-    7: "the body does not have its checksum",
-    8: "part of the record was never written",
+BAD_MAGIC = 3
+BAD_SIZE = 4
+BAD_PLACE = 5
+BAD_FIELDS = 6
+BAD_CRC = 7
+LOST_PAGE = 8
+DAMAGE = {  # or a record still being written
+    BAD_MAGIC: "not a record: unknown magic number",
+    BAD_SIZE: "impossible record size",
+    BAD_PLACE: "the record says it belongs elsewhere",
+    BAD_FIELDS: "the record's lengths do not add up",
+    BAD_CRC: "the body does not have its checksum",
+    LOST_PAGE: "part of the record was never written",
 }
+PAGE = 4096
 
 _MAGIC_V1 = 0xDAA320A7
 _MAGIC_V2 = 0xDAA320AB
@@ -362,3 +369,39 @@ def match_units(
                 return index, _BAD_FIELDS
         index += 1
     return index, _END
+
+
+def check_chains(data: Bytes, slots: int, next_entry: int, seen: bytearray) -> tuple[int, int, int]:
+    """Follow every chain of an index file; ``seen`` has a zero byte for every entry number.
+
+    The answer is ``(fault, slot, entry)`` of the first fault, or ``(0, used_slots, reached)``.
+    Faults: 1 a slot or entry leads to a number that is not there, 2 a chain does not lead back,
+    3 two chains share an entry, 4 an entry's hash belongs to another slot.
+    """
+    entries = 40 + 4 * slots
+    if slots <= 0 or next_entry < 1 or len(seen) < next_entry:
+        raise ValueError("scan: range outside the view")
+    if entries + _UNIT_SIZE * next_entry > len(data):
+        raise ValueError("scan: range outside the view")
+    used = 0
+    reached = 0
+    for slot in range(slots):
+        number = _u32(data, 40 + 4 * slot)
+        if number == 0:
+            continue
+        used += 1
+        while number != 0:
+            if number >= next_entry:
+                return 1, slot, number
+            if seen[number] != 0:
+                return 3, slot, number
+            seen[number] = 1
+            reached += 1
+            at = entries + _UNIT_SIZE * number
+            if _u32(data, at) % slots != slot:
+                return 4, slot, number
+            before = _u32(data, at + 16)
+            if before >= number:
+                return 2, slot, number
+            number = before
+    return 0, used, reached

@@ -42,6 +42,7 @@ from contrailmq.store.view_tail import LogTail
 
 FOREVER_MS: Final = (1 << 63) - 1
 _UNITS_AT_ONCE: Final = 4096
+_FOLDERS: Final = {"commitlog", "consumequeue", "config"}  # a new broker has some of these
 
 
 class StoreReader:
@@ -60,14 +61,14 @@ class StoreReader:
         self.files: Files = files if files is not None else OsFiles()
         self.log = LogView(self.files, commit_logs or (self._path("commitlog"),))
         self.index = IndexView(self.files, self._path("index"), slots=index_slots)
-        self._table = QueueTable(
+        self.table = QueueTable(
             self.files, self._path("consumequeue"), self._path("batchconsumequeue")
         )
         self._exts: dict[QueueKey, ExtView] = {}
         self._tail: LogTail | None = None
         self._bounds: dict[QueueKey, tuple[int, int]] = {}
-        if not self.log.segments and not self.files.folders(self.root):
-            raise StoreError(f"{self.root} is not a store directory: there is no log in it")
+        if not self.log.segments and not _FOLDERS & set(self.files.folders(self.root)):
+            raise StoreError(f"{self.root} is not a store directory: there is no commitlog in it")
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +84,7 @@ class StoreReader:
     def close(self) -> None:
         """Forget every mapping; views already handed out stay valid."""
         self._exts, self._bounds, self._tail = {}, {}, None
-        self._table.clear()
+        self.table.clear()
 
     def refresh(self) -> None:
         """Look again: new files, new messages, deleted files."""
@@ -92,7 +93,7 @@ class StoreReader:
         self._tail = None
         self._bounds = {}
         self._exts = {}
-        self._table.refresh()
+        self.table.refresh()
 
     # The state of the directory
 
@@ -149,13 +150,13 @@ class StoreReader:
 
     def queues(self, topic: str | None = None) -> list[QueueKey]:
         """Every queue, or those of a topic, sorted."""
-        found = {*self._table.plain, *self._table.batches, *self.tail.queues, *self.tail.batches}
+        found = {*self.table.plain, *self.table.batches, *self.tail.queues, *self.tail.batches}
         return sorted(key for key in found if topic is None or key[0] == topic)
 
     def is_batch(self, topic: str, queue_id: int) -> bool:
         """Whether this queue has the 46-byte units of whole batches."""
         key = (topic, queue_id)
-        return key in self._table.batches or key in self.tail.batches
+        return key in self.table.batches or key in self.tail.batches
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """The first queue offset that can be read, and the one after the last."""
@@ -171,7 +172,7 @@ class StoreReader:
         """Raw 20-byte units (log offset, size, tags code) of a range of queue offsets."""
         key = (topic, queue_id)
         tail = self.tail.queues.get(key)
-        view = self._table.plain.get(key)
+        view = self.table.plain.get(key)
         if tail is None or end <= tail.base:
             return view.units(start, end) if view else bytes((end - start) * QUEUE_UNIT)
         border = max(start, tail.base)
@@ -182,7 +183,7 @@ class StoreReader:
     def batch_units(self, topic: str, queue_id: int) -> list[BatchUnit]:
         """The units of a batch queue whose records the log still has."""
         key = (topic, queue_id)
-        view = self._table.batches.get(key)
+        view = self.table.batches.get(key)
         units = {unit.base: unit for unit in view.units()} if view else {}
         units.update({unit.base: unit for unit in self.tail.batches.get(key, ())})
         end = self.max_offset
@@ -370,7 +371,7 @@ class StoreReader:
         ]
 
     def _plain_bounds(self, key: QueueKey) -> tuple[int, int]:
-        view, tail = self._table.plain.get(key), self.tail.queues.get(key)
+        view, tail = self.table.plain.get(key), self.tail.queues.get(key)
         if view is None:
             return (tail.base, tail.end) if tail else (0, 0)
         high = view.first_at_or_after(self.tail.end, view.written())
@@ -385,7 +386,7 @@ class StoreReader:
 
     def _derived_end(self) -> int:
         """The end of the newest record that a queue file knows of."""
-        end = max(self._table.derived_end(), self.min_offset)
+        end = max(self.table.derived_end(), self.min_offset)
         return end if self.log.find_segment(end) else min(end, self.log.file_end)
 
     def _crash_start(self) -> int:

@@ -63,7 +63,7 @@ class ExtUnit(NamedTuple):
     bitmap: bytes
 
 
-class _Files:
+class QueueFiles:
     """The files of one queue, in order, and their bytes."""
 
     def __init__(self, files: Files, folder: str) -> None:
@@ -128,7 +128,7 @@ class QueueView:
     def __init__(self, files: Files, folder: str, *, topic: str, queue_id: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self.files = _Files(files, folder)
+        self.files = QueueFiles(files, folder)
 
     def refresh(self) -> None:
         """Notice new and deleted files."""
@@ -179,7 +179,7 @@ class BatchQueueView:
     def __init__(self, files: Files, folder: str, *, topic: str, queue_id: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self.files = _Files(files, folder)
+        self.files = QueueFiles(files, folder)
 
     def refresh(self) -> None:
         """Notice new and deleted files."""
@@ -207,7 +207,7 @@ class ExtView:
     """The extension of one queue."""
 
     def __init__(self, files: Files, folder: str) -> None:
-        self.files = _Files(files, folder)
+        self.files = QueueFiles(files, folder)
 
     def unit(self, address: int) -> ExtUnit | None:
         """The unit a tags code points at; None when there is none."""
@@ -220,7 +220,7 @@ class ExtView:
         return ExtUnit(tags_code, store_ms, bitmap)
 
 
-def _place(files: _Files, at: int) -> tuple[str, int]:
+def _place(files: QueueFiles, at: int) -> tuple[str, int]:
     place = bisect.bisect_right(files.starts, at) - 1
     start = files.starts[place] if place >= 0 else 0
     return files.path(start), at - start

@@ -1,0 +1,1 @@
+"""Command lines, one module a noun."""
