@@ -131,7 +131,7 @@ class ConsumerTable:
 
     def drop(self, connection: Connection) -> list[str]:
         """A connection is gone; returns the groups whose other clients have to rebalance."""
-        groups = list(self._groups_of.get(connection, ()))
+        groups = self.groups_of(connection)
         return [name for name in groups if self._leave(self._groups[name], connection)]
 
     def expired(self, *, silent_ms: int) -> list[Connection]:
@@ -159,6 +159,10 @@ class ConsumerTable:
         """Whether a connection belongs to a group."""
         found = self._groups.get(group)
         return found is not None and connection in found.members
+
+    def groups_of(self, connection: Connection) -> list[str]:
+        """The groups a connection belongs to."""
+        return list(self._groups_of.get(connection, ()))
 
     def groups_of_topic(self, topic: str) -> list[str]:
         """The connected groups that subscribe to a topic."""

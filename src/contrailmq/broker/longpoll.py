@@ -15,7 +15,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from contrailmq.errors import SystemBusy
 
@@ -29,12 +29,7 @@ _TICK_S: Final = 0.0005  # uvloop's timers count whole milliseconds
 class Peer(Protocol):
     """What this module needs of a connection."""
 
-    @property
-    def closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        ...
-
-    def on_close(self, callback: Callable[[], None]) -> None:
+    def on_close(self, callback: Callable[[Any], None]) -> None:
         """Call back once when the connection has ended."""
         ...
 
@@ -97,7 +92,7 @@ class LongPolls:
             raise SystemBusy(f"{self._count} pulls are waiting, at most {self._waiters_max}")
         if held is None:
             held = self._peers[waiter.peer] = {}
-            waiter.peer.on_close(lambda: self._drop(waiter.peer))
+            waiter.peer.on_close(self._drop)
         elif len(held) >= self._waiters_max_per_peer:
             raise SystemBusy(
                 f"{len(held)} pulls of this connection are waiting, "

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from contrailmq.broker.revision import Revision
+from contrailmq.protocol.bodies.topic import PERM_INHERIT, PERM_READ, PERM_WRITE
 
-PRIORITY: Final = 8
-READ: Final = 4
-WRITE: Final = 2
-INHERIT: Final = 1
+READ: Final = PERM_READ
+WRITE: Final = PERM_WRITE
+INHERIT: Final = PERM_INHERIT
 
 
 def is_readable(perm: int) -> bool:

@@ -1,0 +1,91 @@
+"""What has passed through the broker, counted where it happens.
+
+Plain running sums: whoever wants rates or windows takes snapshots.  Keys are made by topics and
+groups that exist, and go with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Messages and bytes so far."""
+
+    count: int
+    size: int
+
+
+_NOTHING = Sum(0, 0)
+
+
+class Counters:
+    """Sums per topic, queue and group; owned by the event loop."""
+
+    __slots__ = ("_got", "_put", "_sent_back", "got_total", "put_failed", "put_total")
+
+    def __init__(self) -> None:
+        self._put: dict[tuple[str, int], list[int]] = {}
+        self._got: dict[tuple[str, str, int], list[int]] = {}
+        self._sent_back: dict[tuple[str, str], int] = {}
+        self.put_total = 0
+        self.got_total = 0
+        self.put_failed = 0
+
+    def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
+        """Messages were stored."""
+        self.put_total += count
+        entry = self._put.get((topic, queue_id))
+        if entry is None:
+            self._put[topic, queue_id] = [count, size]
+        else:
+            entry[0] += count
+            entry[1] += size
+
+    def got(self, group: str, topic: str, queue_id: int, *, count: int, size: int) -> None:
+        """Messages were handed to a group."""
+        self.got_total += count
+        entry = self._got.get((topic, group, queue_id))
+        if entry is None:
+            self._got[topic, group, queue_id] = [count, size]
+        else:
+            entry[0] += count
+            entry[1] += size
+
+    def sent_back(self, group: str, topic: str) -> None:
+        """A group gave a message back."""
+        self._sent_back[topic, group] = self._sent_back.get((topic, group), 0) + 1
+
+    def put_by_queue(self) -> dict[tuple[str, int], Sum]:
+        """(topic, queue) -> what was stored."""
+        return {key: Sum(*entry) for key, entry in self._put.items()}
+
+    def got_by_queue(self) -> dict[tuple[str, str, int], Sum]:
+        """(topic, group, queue) -> what was handed out."""
+        return {key: Sum(*entry) for key, entry in self._got.items()}
+
+    def sent_back_by_group(self) -> dict[tuple[str, str], int]:
+        """(topic, group) -> what was given back."""
+        return dict(self._sent_back)
+
+    def find_put(self, topic: str, queue_id: int) -> Sum:
+        """What was stored in one queue."""
+        entry = self._put.get((topic, queue_id))
+        return _NOTHING if entry is None else Sum(*entry)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted."""
+        for key in [key for key in self._put if key[0] == topic]:
+            del self._put[key]
+        for place in [place for place in self._got if place[0] == topic]:
+            del self._got[place]
+        for pair in [pair for pair in self._sent_back if pair[0] == topic]:
+            del self._sent_back[pair]
+
+    def forget_group(self, group: str) -> None:
+        """A group was deleted."""
+        for place in [place for place in self._got if place[1] == group]:
+            del self._got[place]
+        for pair in [pair for pair in self._sent_back if pair[1] == group]:
+            del self._sent_back[pair]

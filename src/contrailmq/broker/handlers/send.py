@@ -1,0 +1,344 @@
+"""Sending: request codes 10, 310 and 320.
+
+Checks come in the order of the original and answer with its codes.  A topic that passed is
+remembered as a ``SendDecision`` until the broker's tables change; the regular send then costs a
+dictionary look-up, the broker's three properties appended to the sender's, and one append.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Final
+
+from contrailmq.broker.groups import GroupTable
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.live import LiveSettings
+from contrailmq.broker.locks import QueueLocks
+from contrailmq.broker.putting import Putting
+from contrailmq.broker.revision import Revision
+from contrailmq.broker.topics import TopicTable, check_sendable, describe, topic_missing
+from contrailmq.clock import Clock
+from contrailmq.errors import (
+    BrokerError,
+    IllegalMessage,
+    NoPermission,
+    SubscriptionGroupNotExist,
+    SystemFailure,
+)
+from contrailmq.net.connection import Connection
+from contrailmq.protocol.bodies.topic import TopicConfig
+from contrailmq.protocol.codes import RequestCode, ResponseCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.headers.send import SendMessageRequest, SendMessageRequestV2
+from contrailmq.protocol.ids import UniqueIds, offset_message_id
+from contrailmq.protocol.names import (
+    RETRY_PREFIX,
+    TOPIC_LENGTH_MAX,
+    dlq_topic,
+    is_retry_topic,
+)
+from contrailmq.protocol.properties import (
+    PROPERTY_CLUSTER,
+    PROPERTY_DELAY,
+    PROPERTY_MSG_REGION,
+    PROPERTY_POP_CK,
+    PROPERTY_TRACE_SWITCH,
+    PROPERTY_TRANSACTION_PREPARED,
+    PROPERTY_UNIQUE_KEY,
+    PROPERTY_WAIT,
+    decode_properties_text,
+    encode_properties,
+)
+from contrailmq.protocol.sysflag import MULTI_TAGS
+from contrailmq.store.types import Appended, NewMessage
+
+VERSION_OF_CLIENT_RETRIES: Final = 121  # MQVersion.V3_4_9: maxReconsumeTimes of the client counts
+MULTI_TAG_TYPE: Final = "MULTI_TAG"
+_Header = SendMessageRequest | SendMessageRequestV2
+# A message with one of these is looked at one property at a time.
+_SPECIAL: Final = re.compile(
+    "(?:^|\x02)(?:DELAY|TRAN_MSG|POP_CK|CLUSTER|MSG_REGION|TRACE_ON|INNER_NUM"
+    "|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TIMER_DEL_UNIQKEY)\x01"
+)
+_UNIQUE_KEY: Final = re.compile("(?:^|\x02)UNIQ_KEY\x01([^\x02]+)")
+_NO_WAIT: Final = re.compile("(?:^|\x02)WAIT\x01false(?:\x02|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class SendDecision:
+    """What was found out about a topic; true while the broker's revision is ``revision``."""
+
+    revision: int
+    write_queues: int
+    queue_limit: int  # queue ids below it are legal
+    sys_flag: int  # bits to add to the sender's
+
+
+class SendMessage:
+    """Request codes 10, 310 and 320."""
+
+    def __init__(
+        self,
+        putting: Putting,
+        topics: TopicTable,
+        groups: GroupTable,
+        *,
+        live: LiveSettings,
+        locks: QueueLocks,
+        identity: Identity,
+        revision: Revision,
+        clock: Clock,
+        rng: random.Random,
+        ids: UniqueIds,
+    ) -> None:
+        self._putting = putting
+        self._topics = topics
+        self._groups = groups
+        self._live = live
+        self._locks = locks
+        self._identity = identity
+        self._revision = revision
+        self._clock = clock
+        self._rng = rng
+        self._ids = ids
+        self._decisions: dict[str, SendDecision] = {}
+        settings = live.now
+        self._added = {
+            PROPERTY_CLUSTER: identity.cluster_name,
+            PROPERTY_MSG_REGION: settings.region_id,
+            PROPERTY_TRACE_SWITCH: "true" if settings.trace_on else "false",
+        }
+        self.suffix = encode_properties(self._added)
+        self._answer_fields = {
+            name: self._added[name] for name in (PROPERTY_MSG_REGION, PROPERTY_TRACE_SWITCH)
+        }
+
+    def __call__(
+        self, request: Command, connection: Connection
+    ) -> Command | Awaitable[Command | None]:
+        """Store what was sent; a refusal carries region and trace switch too."""
+        if request.code == RequestCode.SEND_MESSAGE:
+            header: _Header = SendMessageRequest.from_fields(request.fields)
+        else:
+            header = SendMessageRequestV2.from_fields(request.fields)
+        try:
+            if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
+                return self._send_batch(request, header, connection)
+            return self._send(request, header, connection)
+        except BrokerError as error:
+            return request.reply(code=error.code, remark=error.remark, fields=self._answer_fields)
+
+    def decide(self, topic: str) -> SendDecision | None:
+        """What is known about a topic that exists; None for one that does not (yet).
+
+        Raises the refusal of a topic nobody may send to.
+        """
+        decision = self._decisions.get(topic)
+        if decision is not None and decision.revision == self._revision.value:
+            return decision
+        if not self._live.permission.is_writeable and self._topics.is_order(topic):
+            raise NoPermission(f"the broker[{self._identity.address}] sending message is forbidden")
+        check_sendable(topic)
+        config = self._topics.find(topic)
+        if config is None:
+            return None
+        if len(self._decisions) > 4 * len(self._topics) + 64:
+            self._decisions.clear()  # topics come and go
+        decision = self._decisions[topic] = self._decision(config)
+        return decision
+
+    def _decision(self, config: TopicConfig) -> SendDecision:
+        return SendDecision(
+            self._revision.value,
+            config.write_queue_nums,
+            max(config.write_queue_nums, config.read_queue_nums),
+            MULTI_TAGS if config.topic_filter_type == MULTI_TAG_TYPE else 0,
+        )
+
+    def _send(
+        self, request: Command, header: _Header, connection: Connection
+    ) -> Command | Awaitable[Command | None]:
+        decision, queue_id = self._admit(header, connection)
+        text = header.properties or ""
+        unique_key = _UNIQUE_KEY.search(text)
+        message = NewMessage(
+            header.topic,
+            queue_id,
+            request.body,
+            flag=header.flag,
+            sys_flag=header.sys_flag | decision.sys_flag,
+            born_ms=header.born_timestamp,
+            born_host=connection.peer_host,
+            store_host=self._identity.store_host,
+            reconsume_times=header.reconsume_times or 0,
+            wait=_NO_WAIT.search(text) is None,
+        )
+        if unique_key is None or _SPECIAL.search(text) is not None or is_retry_topic(header.topic):
+            message, transaction_id = self._place(request, header, message)
+        else:
+            if text[-1] != "\x02":
+                text += "\x02"  # 4.9 drops the last separator
+            message.properties = text.encode("utf-8", "replace") + self.suffix
+            transaction_id = unique_key[1]
+        appended = self._putting.put(message)
+        reply = self._reply(request, queue_id, [appended], transaction_id)
+        return self._when_durable(reply, appended.end_offset, wait=message.wait)
+
+    def _place(
+        self, request: Command, header: _Header, message: NewMessage
+    ) -> tuple[NewMessage, str]:
+        """The long way: retries, delays, transactions, senders that leave things out."""
+        properties = decode_properties_text(header.properties or "")
+        properties.pop(PROPERTY_POP_CK, None)
+        unique_key = properties.get(PROPERTY_UNIQUE_KEY)
+        if unique_key is None:
+            unique_key = properties[PROPERTY_UNIQUE_KEY] = self._ids.next()
+        if is_retry_topic(header.topic):
+            self._send_to_dead_letters_if_due(request, header, message, properties)
+        properties.update(self._added)
+        message.properties = encode_properties(properties)
+        retried = message.reconsume_times > 0 and _level(properties) > 0
+        if properties.get(PROPERTY_TRANSACTION_PREPARED) == "true" and not retried:
+            if self._live.now.reject_transactions:
+                raise NoPermission(
+                    f"the broker[{self._identity.address}] sending transaction message is forbidden"
+                )
+            return self._putting.half(message, properties), unique_key
+        return self._putting.arrange(message, properties), unique_key
+
+    def _send_batch(
+        self, request: Command, header: _Header, connection: Connection
+    ) -> Command | Awaitable[Command | None]:
+        if len(header.topic) > TOPIC_LENGTH_MAX:
+            raise IllegalMessage(
+                f"message topic length too long {len(header.topic)}, at most {TOPIC_LENGTH_MAX}"
+            )
+        decision, queue_id = self._admit(header, connection)
+        if is_retry_topic(header.topic):
+            raise IllegalMessage(f"batch request does not support retry group {header.topic}")
+        properties = decode_properties_text(header.properties or "")
+        if _level(properties) > 0 or properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
+            raise IllegalMessage("a batch can be neither delayed nor transactional")
+        # Each inner message keeps its own unique key; the batch's stands in the answer only.
+        unique_key = properties.pop(PROPERTY_UNIQUE_KEY, None) or self._ids.next()
+        properties.update(self._added)
+        message = NewMessage(
+            header.topic,
+            queue_id,
+            b"",
+            encode_properties(properties),
+            flag=header.flag,
+            sys_flag=header.sys_flag | decision.sys_flag,
+            born_ms=header.born_timestamp,
+            born_host=connection.peer_host,
+            store_host=self._identity.store_host,
+            reconsume_times=header.reconsume_times or 0,
+            wait=properties.get(PROPERTY_WAIT) != "false",
+        )
+        appended = self._putting.put_batch(message, bytes(request.body))
+        reply = self._reply(request, queue_id, appended, unique_key)
+        return self._when_durable(reply, appended[-1].end_offset, wait=message.wait)
+
+    def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
+        """Everything that is checked before a message is looked at; returns its queue."""
+        settings = self._live.now
+        if settings.start_accept_send_ms and self._clock.now_ms() < settings.start_accept_send_ms:
+            raise SystemFailure(
+                f"broker unable to service, until {settings.start_accept_send_ms} ms since 1970"
+            )
+        decision = self.decide(header.topic)
+        if decision is None:
+            decision = self._decision(self._create_topic(header))
+        queue_id = header.queue_id
+        if queue_id >= decision.queue_limit:
+            config = self._topics.find(header.topic)
+            told = describe(config) if config is not None else header.topic
+            raise SystemFailure(
+                f"request queueId[{queue_id}] is illegal, {told} Producer: {connection.peer}"
+            )
+        if queue_id < 0:
+            queue_id = self._rng.randrange(max(decision.write_queues, 1))
+        return decision, queue_id
+
+    def _create_topic(self, header: _Header) -> TopicConfig:
+        sys_flag = 1 if header.unit_mode else 0
+        config = self._topics.create_for_send(
+            header.topic,
+            header.default_topic,
+            queue_nums=header.default_topic_queue_nums,
+            sys_flag=2 if header.unit_mode and is_retry_topic(header.topic) else sys_flag,
+            auto_create=self._live.now.auto_create_topic,
+        )
+        if config is None and is_retry_topic(header.topic):
+            config = self._topics.create_internal(header.topic, queue_nums=1)
+        if config is None:
+            raise topic_missing(header.topic)
+        return config
+
+    def _send_to_dead_letters_if_due(
+        self,
+        request: Command,
+        header: _Header,
+        message: NewMessage,
+        properties: dict[str, str],
+    ) -> None:
+        """A consumer that could not give a message back sends it to its retry topic itself."""
+        group = header.topic[len(RETRY_PREFIX) :]
+        config = self._groups.find_or_create(group, auto_create=self._live.now.auto_create_group)
+        if config is None:
+            raise SubscriptionGroupNotExist(f"subscription group not exist, {group}")
+        limit = config.retry_max_times
+        if request.version >= VERSION_OF_CLIENT_RETRIES and header.max_reconsume_times is not None:
+            limit = header.max_reconsume_times
+        if message.reconsume_times > limit or self._locks.is_group_locking(group):
+            message.topic = dlq_topic(group)
+            message.queue_id = 0
+            self._topics.create_internal(message.topic, queue_nums=1)
+            properties[PROPERTY_DELAY] = "-1"
+
+    def _reply(
+        self, request: Command, queue_id: int, appended: list[Appended], transaction_id: str
+    ) -> Command:
+        host = self._identity.store_host
+        fields = {
+            "queueId": str(queue_id),
+            "transactionId": transaction_id,
+            "msgId": ",".join(offset_message_id(host, one.offset) for one in appended),
+            "queueOffset": str(appended[0].queue_offset),
+        }
+        fields.update(self._answer_fields)
+        return request.reply(fields=fields)
+
+    def _when_durable(
+        self, reply: Command, end_offset: int, *, wait: bool
+    ) -> Command | Awaitable[Command | None]:
+        outcome = self._putting.durable(end_offset) if wait else None
+        if outcome is None:
+            return reply
+        answer: asyncio.Future[Command | None] = outcome.get_loop().create_future()
+
+        def settle(done: asyncio.Future[ResponseCode]) -> None:
+            if answer.done():
+                return
+            error = done.exception()
+            if error is not None:
+                answer.set_exception(error)
+                return
+            if done.result() != ResponseCode.SUCCESS:
+                reply.code = int(done.result())
+                reply.remark = "stored, but the disk was not certain in time"
+            answer.set_result(reply)
+
+        outcome.add_done_callback(settle)
+        return answer
+
+
+def _level(properties: dict[str, str]) -> int:
+    try:
+        return int(properties.get(PROPERTY_DELAY, "0"))
+    except ValueError:
+        return 0

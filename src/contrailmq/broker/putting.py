@@ -1,0 +1,161 @@
+"""The one way a message enters the store, whoever sends it.
+
+Senders, retries, delayed deliveries, transactions and replies all build a ``NewMessage`` and call
+``put``.  Messages that must not be seen yet are rewritten first: ``delayed`` moves them to the
+schedule topic, ``half`` to the half topic; both keep the real target in REAL_TOPIC and REAL_QID,
+and both leave every other property where it was, as the original does, so that a Java broker can
+take over a store in which they lie.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Final, Protocol
+
+from contrailmq.broker.counters import Counters
+from contrailmq.errors import (
+    DiskFull,
+    IllegalMessage,
+    MessageIllegal,
+    ServiceNotAvailable,
+    StoreClosed,
+)
+from contrailmq.protocol.codes import ResponseCode
+from contrailmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
+from contrailmq.protocol.properties import (
+    PROPERTY_DELAY,
+    PROPERTY_REAL_QUEUE_ID,
+    PROPERTY_REAL_TOPIC,
+    PROPERTY_TRANSACTION_ID,
+    PROPERTY_UNIQUE_KEY,
+    encode_properties,
+)
+from contrailmq.protocol.sysflag import TRANSACTION_NONE, with_transaction_type
+from contrailmq.store.types import Appended, NewMessage
+
+PROPERTIES_LIMIT_TEXT: Final = "32KB"
+
+
+class MessageStore(Protocol):
+    """What this module needs of the store."""
+
+    def put(self, message: NewMessage) -> Appended:
+        """Append one message."""
+        ...
+
+    def put_batch(self, message: NewMessage, inner: bytes) -> list[Appended]:
+        """Append the messages of an encoded batch to one queue, all or none."""
+        ...
+
+    def wait_flushed(self, end_offset: int) -> asyncio.Future[bool] | None:
+        """The future of the disk's certainty, or None when nobody waits for it."""
+        ...
+
+    def writeable_reason(self) -> str | None:
+        """Why no message can be taken now, or None."""
+        ...
+
+
+class Putting:
+    """Puts messages, and turns the store's refusals into response codes."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        counters: Counters,
+        *,
+        message_size_max: int,
+        delay_level_max: int,
+    ) -> None:
+        self._store = store
+        self._counters = counters
+        self._message_size_max = message_size_max
+        self._delay_level_max = delay_level_max
+
+    def put(self, message: NewMessage) -> Appended:
+        """Append one message; raises the BrokerError its sender is to see."""
+        try:
+            appended = self._store.put(message)
+        except MessageIllegal as error:
+            raise self._illegal(error) from error
+        except (DiskFull, StoreClosed) as error:
+            raise self._unavailable(error) from error
+        self._counters.put(message.topic, message.queue_id, 1, appended.size)
+        return appended
+
+    def put_batch(self, message: NewMessage, inner: bytes) -> list[Appended]:
+        """Append an encoded batch; raises the BrokerError its sender is to see."""
+        try:
+            appended = self._store.put_batch(message, inner)
+        except MessageIllegal as error:
+            raise self._illegal(error) from error
+        except (DiskFull, StoreClosed) as error:
+            raise self._unavailable(error) from error
+        size = sum(one.size for one in appended)
+        self._counters.put(message.topic, message.queue_id, len(appended), size)
+        return appended
+
+    def durable(self, end_offset: int) -> asyncio.Future[ResponseCode] | None:
+        """The code a sender who waits is to get, once it is known; None: it is SUCCESS now."""
+        flushed = self._store.wait_flushed(end_offset)
+        if flushed is None:
+            return None
+        outcome: asyncio.Future[ResponseCode] = flushed.get_loop().create_future()
+
+        def settle(done: asyncio.Future[bool]) -> None:
+            if outcome.done():
+                return
+            if done.cancelled() or done.exception() is not None:
+                outcome.set_exception(ServiceNotAvailable("the store stopped before its disk"))
+            else:
+                code = ResponseCode.SUCCESS if done.result() else ResponseCode.FLUSH_DISK_TIMEOUT
+                outcome.set_result(code)
+
+        flushed.add_done_callback(settle)
+        return outcome
+
+    def arrange(self, message: NewMessage, properties: dict[str, str]) -> NewMessage:
+        """The message as it is stored: rewritten if its properties ask for a delay."""
+        try:
+            level = int(properties.get(PROPERTY_DELAY, "0"))
+        except ValueError:
+            level = 0
+        return self.delayed(message, properties, level) if level > 0 else message
+
+    def delayed(self, message: NewMessage, properties: dict[str, str], level: int) -> NewMessage:
+        """The message as the schedule topic holds it until ``level`` has passed."""
+        level = min(level, self._delay_level_max)
+        properties[PROPERTY_REAL_TOPIC] = message.topic
+        properties[PROPERTY_REAL_QUEUE_ID] = str(message.queue_id)
+        return dataclasses.replace(
+            message,
+            topic=SCHEDULE_TOPIC,
+            queue_id=level - 1,
+            properties=encode_properties(properties),
+        )
+
+    def half(self, message: NewMessage, properties: dict[str, str]) -> NewMessage:
+        """The message as the half topic holds it until its transaction ends."""
+        unique_key = properties.get(PROPERTY_UNIQUE_KEY)
+        if unique_key is not None:
+            properties[PROPERTY_TRANSACTION_ID] = unique_key
+        properties[PROPERTY_REAL_TOPIC] = message.topic
+        properties[PROPERTY_REAL_QUEUE_ID] = str(message.queue_id)
+        return dataclasses.replace(
+            message,
+            topic=HALF_TOPIC,
+            queue_id=0,
+            sys_flag=with_transaction_type(message.sys_flag, TRANSACTION_NONE),
+            properties=encode_properties(properties),
+        )
+
+    def _illegal(self, error: MessageIllegal) -> IllegalMessage:
+        return IllegalMessage(
+            "the message is illegal, maybe msg body or properties length not matched. msg body "
+            f"length limit {self._message_size_max}B, msg properties length limit "
+            f"{PROPERTIES_LIMIT_TEXT}. {error}"
+        )
+
+    def _unavailable(self, error: Exception) -> ServiceNotAvailable:
+        return ServiceNotAvailable(f"service not available now. {error}")

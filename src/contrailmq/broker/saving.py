@@ -1,0 +1,210 @@
+"""Keeping the broker's tables on disk, in the files and shapes of the original.
+
+Topics and groups are written as soon as they change, offsets every ``flushConsumerOffsetInterval``,
+filters every ten seconds; what has not changed is not written.  Text is made on the loop, the disk
+is waited for in a thread.  At the end everything is written once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from contrailmq.broker.config_files import ConfigFile
+from contrailmq.broker.filter_file import decode_filters, encode_filters
+from contrailmq.broker.filters import ConsumerFilters
+from contrailmq.broker.groups import GroupTable
+from contrailmq.broker.offsets import OffsetTable
+from contrailmq.broker.topics import TopicTable
+from contrailmq.broker.versions import VersionCounter
+from contrailmq.clock import Clock
+from contrailmq.lifecycle import uninterrupted
+from contrailmq.protocol.bodies.group import SubscriptionGroupWrapper
+from contrailmq.protocol.bodies.queues import ConsumerOffsets
+from contrailmq.protocol.bodies.topic import TopicConfigWrapper
+
+log = logging.getLogger(__name__)
+
+FILTERS_INTERVAL_S: Final = 10.0
+
+
+class SavedTable:
+    """One table and its file: what to write, and when that would change anything."""
+
+    def __init__(
+        self,
+        file: ConfigFile,
+        encode: Callable[[], bytes],
+        *,
+        revision: Callable[[], object],
+        interval_s: float,
+    ) -> None:
+        self._file = file
+        self._encode = encode
+        self._revision = revision
+        self._saved: object = revision()
+        self.interval_s = interval_s
+        self.due_at = 0.0
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the file says something else than the table."""
+        return self._revision() != self._saved
+
+    def is_missing(self) -> bool:
+        """Whether there is no file yet."""
+        return not self._file.path.exists()
+
+    async def save(self) -> None:
+        """Write the table as it is now; a disk that refuses is logged, and tried again later."""
+        revision = self._revision()
+        data = self._encode()
+        try:
+            work = asyncio.get_running_loop().run_in_executor(None, self._file.write, data)
+            await uninterrupted(work)
+            self._saved = revision
+        except OSError as error:
+            log.error("cannot save a table: path=%s error=%s", self._file.path, error)
+
+
+class Saving:
+    """Saves tables when they change; a service that runs until cancelled."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._tables: list[SavedTable] = []
+        self._changed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(
+        self, name: str, encode: Callable[[], bytes], *,
+        revision: Callable[[], object], interval_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Keep one more table in ``config/NAME``; 0 seconds means at once, after ``changed``."""
+        file = ConfigFile(self._directory / name)
+        self._tables.append(SavedTable(file, encode, revision=revision, interval_s=interval_s))
+
+    def file(self, name: str) -> ConfigFile:
+        """The file of a name, to read it at start."""
+        return ConfigFile(self._directory / name)
+
+    def changed(self) -> None:
+        """A table that is saved at once has changed."""
+        self._idle.clear()
+        self._changed.set()
+
+    async def saved(self) -> None:
+        """Return when every change reported so far is on disk (or was refused by it)."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Save what changes until cancelled, then everything once more."""
+        loop = asyncio.get_running_loop()
+        for table in self._tables:
+            table.due_at = loop.time() + table.interval_s
+        try:
+            await self._save_due(first=True)
+            while True:
+                await self._wait(loop)
+                await self._save_due(first=False)
+        finally:
+            await self._save_all()
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        timed = [table.due_at for table in self._tables if table.interval_s > 0]
+        wait_s = max(min(timed, default=loop.time() + 3600) - loop.time(), 0.0)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _save_due(self, *, first: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        self._changed.clear()
+        for table in self._tables:
+            if table.interval_s > 0 and now < table.due_at:
+                continue
+            table.due_at = now + table.interval_s
+            if table.is_dirty or (first and table.interval_s == 0 and table.is_missing()):
+                await table.save()
+        if not self._changed.is_set():
+            self._idle.set()
+
+    async def _save_all(self) -> None:
+        for table in self._tables:
+            if table.is_dirty or table.is_missing():
+                await table.save()
+        self._idle.set()
+
+
+def load_tables(
+    saving: Saving,
+    topics: TopicTable,
+    groups: GroupTable,
+    *,
+    offsets: OffsetTable,
+    filters: ConsumerFilters,
+) -> None:
+    """Read what an earlier run, ours or Java's, has left; may block on the disk."""
+    found_topics = saving.file("topics.json").read(TopicConfigWrapper.decode)
+    if found_topics is not None:
+        topics.load(found_topics)
+    found_groups = saving.file("subscriptionGroup.json").read(SubscriptionGroupWrapper.decode)
+    if found_groups is not None:
+        groups.load(found_groups)
+    found_offsets = saving.file("consumerOffset.json").read(ConsumerOffsets.decode)
+    if found_offsets is not None:
+        offsets.load(found_offsets.offset_table)
+    found_filters = saving.file("consumerFilter.json").read(
+        lambda data: decode_filters(data, filters)
+    )
+    for entry in found_filters or ():
+        filters.add(entry)
+
+
+def save_tables(
+    saving: Saving,
+    topics: TopicTable,
+    groups: GroupTable,
+    *,
+    offsets: OffsetTable,
+    filters: ConsumerFilters,
+    clock: Clock,
+    offsets_interval_s: float,
+) -> None:
+    """Say which table goes to which file."""
+    saving.add(
+        "topics.json",
+        lambda: topics.wrapper().encode(pretty=True),
+        revision=lambda: topics.version.value,
+    )
+    saving.add(
+        "subscriptionGroup.json",
+        lambda: groups.wrapper().encode(pretty=True),
+        revision=lambda: groups.version.value,
+    )
+    version = VersionCounter(clock)
+
+    def encode_offsets() -> bytes:
+        version.bump()
+        table = {pair: dict(sorted(queues.items())) for pair, queues in offsets.pairs()}
+        return ConsumerOffsets(data_version=version.value, offset_table=table).encode(pretty=True)
+
+    saving.add(
+        "consumerOffset.json",
+        encode_offsets,
+        revision=lambda: offsets.revision,
+        interval_s=offsets_interval_s,
+    )
+    saving.add(
+        "consumerFilter.json",
+        lambda: encode_filters(filters),
+        revision=lambda: filters.revision,
+        interval_s=FILTERS_INTERVAL_S,
+    )
