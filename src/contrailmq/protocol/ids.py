@@ -51,6 +51,11 @@ def parse_offset_message_id(text: str) -> tuple[bytes, int]:
     return host, int.from_bytes(offset, "big", signed=True)
 
 
+def segment_name(offset: int) -> str:
+    """The file name of the segment that begins at an offset; names sort as offsets do."""
+    return f"{offset:020d}"
+
+
 class UniqueKey(NamedTuple):
     """The parts of a unique key."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from contrailmq.errors import FilterError
+from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.ids import tags_code
 
 ALL: Final = "*"
@@ -48,3 +49,24 @@ def parse_tags(expression: str | None) -> TagFilter:
     tags = dict.fromkeys(piece.strip() for piece in expression.split("||"))
     tags.pop("", None)
     return TagFilter(expression, tuple(tags), tuple(dict.fromkeys(map(tags_code, tags))))
+
+
+def build_subscription(
+    topic: str, expression: str | None, *, expression_type: str = TYPE_TAG, version_ms: int = 0
+) -> SubscriptionData:
+    """The subscription a consumer sends; an SQL text is not compiled here."""
+    if expression_type != TYPE_TAG:
+        return SubscriptionData(
+            topic=topic,
+            sub_string=expression or "",
+            expression_type=expression_type,
+            sub_version=version_ms,
+        )
+    tags = parse_tags(expression)
+    return SubscriptionData(
+        topic=topic,
+        sub_string=tags.expression,
+        tags_set=list(tags.tags),
+        code_set=list(tags.codes),
+        sub_version=version_ms,
+    )
