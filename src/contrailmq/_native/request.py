@@ -8,26 +8,40 @@ the ordinary decoder, which can also explain itself, takes the frame.
 Every read is bounded by the frame, and the frame by the buffer.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+from contrailmq._native import raw
+
 Bytes = bytes | bytearray | memoryview
 
+# What scan answers.
 INCOMPLETE = 0
 UNDERSTOOD = 1
 NOT_UNDERSTOOD = -1
-FIELDS_MAX = 32
 BAD_NUMBER = -0x7FFFFFFFFFFFFFFF
-FRAME_SIZE_MAX = 16777216
-OTHER, CODE, FLAG, OPAQUE, VERSION, EXT_FIELDS = range(6)
+_FIELDS_MAX = 32
+_BAD_NUMBER = -0x7FFFFFFFFFFFFFFF
+_FRAME_SIZE_MAX = 16777216
+_SIGN = 0x80000000
+_OTHER = 0
+_CODE = 1
+_FLAG = 2
+_OPAQUE = 3
+_VERSION = 4
+_EXT_FIELDS = 5
 
 
 class RequestScan:
     """Where things are in one frame; overwritten by the next ``scan``."""
 
     def __init__(self) -> None:
-        self.key_at = memoryview(bytearray(8 * FIELDS_MAX)).cast("q")
-        self.key_size = memoryview(bytearray(8 * FIELDS_MAX)).cast("q")
-        self.value_at = memoryview(bytearray(8 * FIELDS_MAX)).cast("q")
-        self.value_size = memoryview(bytearray(8 * FIELDS_MAX)).cast("q")
-        self.escaped = memoryview(bytearray(8 * FIELDS_MAX)).cast("q")
+        self.key_at = memoryview(bytearray(8 * 32)).cast("q")
+        self.key_size = memoryview(bytearray(8 * 32)).cast("q")
+        self.value_at = memoryview(bytearray(8 * 32)).cast("q")
+        self.value_size = memoryview(bytearray(8 * 32)).cast("q")
+        self.escaped = memoryview(bytearray(8 * 32)).cast("q")
         self.field_count = 0
         self.code = 0
         self.opaque = 0
@@ -39,17 +53,23 @@ class RequestScan:
 
     def scan(self, buffer: Bytes, start: int, end: int) -> int:
         """Look at the frame at ``start``; see the constants above for what comes back."""
+        if start < 0 or end > len(buffer):
+            raise ValueError("range outside the buffer")
+        return self.scan_at(raw.at_address(buffer), start, end)
+
+    def scan_at(self, buffer: Any, start: int, end: int) -> int:
+        """The same for callers that have checked the range themselves."""
         if end - start < 8:
-            return INCOMPLETE
-        size = load_u32(buffer, start)
-        if size < 4 or size > FRAME_SIZE_MAX - 4:
-            return NOT_UNDERSTOOD
+            return 0
+        size = raw.get_u32(buffer, start)
+        if size < 4 or size > _FRAME_SIZE_MAX - 4:
+            return -1
         if end - start - 4 < size:
-            return INCOMPLETE
-        word = load_u32(buffer, start + 4)
+            return 0
+        word = raw.get_u32(buffer, start + 4)
         header_size = word & 0xFFFFFF
         if header_size > size - 4:
-            return NOT_UNDERSTOOD
+            return -1
         self.frame_end = start + 4 + size
         self.body_at = start + 8 + header_size
         self.field_count = 0
@@ -63,24 +83,22 @@ class RequestScan:
         if word >> 24 == 1:
             self.is_binary = True
             return self._scan_binary(buffer, start + 8, self.body_at)
-        return NOT_UNDERSTOOD
+        return -1
 
     def find(self, buffer: Bytes, name: Bytes) -> int:
         """The number of the ext field called ``name``, or -1."""
+        data = raw.at_address(buffer)
+        wanted = raw.at_address(name)
         size = len(name)
         for number in range(self.field_count):
             if self.key_size[number] == size:
-                at = self.key_at[number]
-                position = 0
-                while position < size and buffer[at + position] == name[position]:
-                    position += 1
-                if position == size:
+                if raw.same_bytes(data, self.key_at[number], wanted, 0, size):
                     return number
         return -1
 
     def number(self, buffer: Bytes, field: int) -> int:
         """An ext field as a whole number; ``BAD_NUMBER`` if it is none."""
-        return parse_number(buffer, self.value_at[field], self.value_size[field])
+        return parse_number(raw.at_address(buffer), self.value_at[field], self.value_size[field])
 
     def text(self, buffer: Bytes, field: int) -> bytes | None:
         """An ext field's bytes, unescaped; None if an escape in it is broken."""
@@ -89,77 +107,85 @@ class RequestScan:
         if not self.escaped[field]:
             return bytes(buffer[at : at + size])
         out = bytearray(size)
-        written = unescape(buffer, at, at + size, out, 0)
+        written = unescape(raw.at_address(buffer), at, at + size, raw.at_address(out), 0)
         if written < 0:
             return None
         return bytes(out[:written])
 
-    def _scan_json(self, buffer: Bytes, at: int, end: int) -> int:
+    def number_at(self, buffer: Any, at: int, size: int) -> int:
+        """A number somewhere in the frame; ``BAD_NUMBER`` if it is none."""
+        return parse_number(buffer, at, size)
+
+    def unescape_at(self, buffer: Any, at: int, end: int, out: Any) -> int:
+        """The inside of a JSON string without its escapes; its size in ``out``, or -1."""
+        return unescape(buffer, at, end, out, 0)
+
+    def _scan_json(self, buffer: Any, at: int, end: int) -> int:
         at = skip_blank(buffer, at, end)
         if at >= end or buffer[at] != 123:
-            return NOT_UNDERSTOOD
+            return -1
         at = skip_blank(buffer, at + 1, end)
         if at < end and buffer[at] == 125:
-            return NOT_UNDERSTOOD
+            return -1
         while True:
             if at >= end or buffer[at] != 34:
-                return NOT_UNDERSTOOD
+                return -1
             key_at = at + 1
             at = string_end(buffer, key_at, end)
             if at < 0:
-                return NOT_UNDERSTOOD
+                return -1
             key_size = at - key_at
             at = skip_blank(buffer, at + 1, end)
             if at >= end or buffer[at] != 58:
-                return NOT_UNDERSTOOD
+                return -1
             at = skip_blank(buffer, at + 1, end)
             if at >= end:
-                return NOT_UNDERSTOOD
+                return -1
             at = self._json_member(buffer, key_at, key_size, at, end)
             if at < 0:
-                return NOT_UNDERSTOOD
+                return -1
             at = skip_blank(buffer, at, end)
             if at >= end:
-                return NOT_UNDERSTOOD
+                return -1
             if buffer[at] == 125:
                 break
             if buffer[at] != 44:
-                return NOT_UNDERSTOOD
+                return -1
             at = skip_blank(buffer, at + 1, end)
         at = skip_blank(buffer, at + 1, end)
         if at != end or self.code < 0:
-            return NOT_UNDERSTOOD
-        return UNDERSTOOD
+            return -1
+        return 1
 
-    def _json_member(self, buffer: Bytes, key_at: int, key_size: int, at: int, end: int) -> int:
+    def _json_member(self, buffer: Any, key_at: int, key_size: int, at: int, end: int) -> int:
         """Take the value at ``at`` of a top-level key; where it ends, or -1."""
         name = top_level_key(buffer, key_at, key_size)
-        if name == EXT_FIELDS:
+        if name == _EXT_FIELDS:
             return self._json_fields(buffer, at, end)
         if buffer[at] == 34:
             at = string_end(buffer, at + 1, end)
-            if at < 0 or name != OTHER:
+            if at < 0 or name != _OTHER:
                 return -1  # code, opaque, flag or version as text: for the ordinary decoder
             return at + 1
         stop = literal_end(buffer, at, end)
         if stop == at:
             return -1
-        if name == OTHER:
+        if name == _OTHER:
             return stop
         number = parse_number(buffer, at, stop - at)
-        if number < -0x80000000 or number > 0x7FFFFFFF:
+        if number < -_SIGN or number >= _SIGN:
             return -1
-        if name == CODE:
+        if name == _CODE:
             self.code = number
-        elif name == FLAG:
+        elif name == _FLAG:
             self.flag = number
-        elif name == OPAQUE:
+        elif name == _OPAQUE:
             self.opaque = number
         else:
             self.version = number
         return stop
 
-    def _json_fields(self, buffer: Bytes, at: int, end: int) -> int:
+    def _json_fields(self, buffer: Any, at: int, end: int) -> int:
         if buffer[at] != 123:
             return -1
         at = skip_blank(buffer, at + 1, end)
@@ -167,7 +193,7 @@ class RequestScan:
             return at + 1
         count = 0
         while True:
-            if count >= FIELDS_MAX or at >= end or buffer[at] != 34:
+            if count >= _FIELDS_MAX or at >= end or buffer[at] != 34:
                 return -1
             self.key_at[count] = at + 1
             at = string_end(buffer, at + 1, end)
@@ -187,7 +213,7 @@ class RequestScan:
                 if stop < 0:
                     return -1
                 self.value_size[count] = stop - at - 1
-                self.escaped[count] = has_escape(buffer, at + 1, stop)
+                self.escaped[count] = raw.find_byte(buffer, at + 1, stop, 92) >= 0
                 at = stop + 1
             else:
                 stop = literal_end(buffer, at, end)
@@ -207,85 +233,64 @@ class RequestScan:
                 return -1
             at = skip_blank(buffer, at + 1, end)
 
-    def _scan_binary(self, buffer: Bytes, at: int, end: int) -> int:
+    def _scan_binary(self, buffer: Any, at: int, end: int) -> int:
         if end - at < 21:
-            return NOT_UNDERSTOOD
+            return -1
         self.code = (buffer[at] << 8) | buffer[at + 1]
         self.version = (buffer[at + 3] << 8) | buffer[at + 4]
-        self.opaque = load_i32(buffer, at + 5)
-        self.flag = load_i32(buffer, at + 9)
-        if self.code > 0x7FFF or load_u32(buffer, at + 13) != 0:
+        self.opaque = raw.get_i32(buffer, at + 5)
+        self.flag = raw.get_i32(buffer, at + 9)
+        if self.code > 0x7FFF or raw.get_u32(buffer, at + 13) != 0:
             return NOT_UNDERSTOOD  # a remark on a request: rare
-        size = load_u32(buffer, at + 17)
+        size = raw.get_u32(buffer, at + 17)
         at += 21
         if size != end - at:
-            return NOT_UNDERSTOOD
+            return -1
         count = 0
         while at < end:
-            if count >= FIELDS_MAX or end - at < 2:
-                return NOT_UNDERSTOOD
+            if count >= _FIELDS_MAX or end - at < 2:
+                return -1
             size = (buffer[at] << 8) | buffer[at + 1]
             at += 2
             if size == 0 or size > end - at - 4:
-                return NOT_UNDERSTOOD
+                return -1
             self.key_at[count] = at
             self.key_size[count] = size
             at += size
-            size = load_u32(buffer, at)
+            size = raw.get_u32(buffer, at)
             at += 4
             if size == 0 or size > end - at:
-                return NOT_UNDERSTOOD
+                return -1
             self.value_at[count] = at
             self.value_size[count] = size
             self.escaped[count] = 0
             at += size
             count += 1
         self.field_count = count
-        return UNDERSTOOD
+        return 1
 
 
-def top_level_key(buffer: Bytes, at: int, size: int) -> int:
+def top_level_key(buffer: Any, at: int, size: int) -> int:
     """Which key of a JSON header this is; one with an escape in it counts as another."""
-    first = buffer[at] if size else 0
-    if first == 99 and size == 4:
-        if buffer[at + 1] == 111 and buffer[at + 2] == 100 and buffer[at + 3] == 101:
+    if size == 4:
+        word = raw.get_u32(buffer, at)
+        if word == 0x636F6465:  # code
             return 1
-    elif first == 102 and size == 4:
-        if buffer[at + 1] == 108 and buffer[at + 2] == 97 and buffer[at + 3] == 103:
+        if word == 0x666C6167:  # flag
             return 2
-    elif first == 111 and size == 6:
-        if spells(buffer, at, b"opaque"):
-            return 3
-    elif first == 118 and size == 7:
-        if spells(buffer, at, b"version"):
-            return 4
-    elif first == 101 and size == 9 and spells(buffer, at, b"extFields"):
-        return 5
+    elif size == 6:
+        if raw.get_u32(buffer, at) == 0x6F706171 and raw.get_u16(buffer, at + 4) == 0x7565:
+            return 3  # opaque
+    elif size == 7:
+        if raw.get_u32(buffer, at) == 0x76657273 and raw.get_u32(buffer, at + 3) == 0x73696F6E:
+            return 4  # version
+    elif size == 9 and raw.get_u32(buffer, at) == 0x65787446:
+        if raw.get_u32(buffer, at + 4) == 0x69656C64 and buffer[at + 8] == 0x73:
+            return 5  # extFields
     return 0
 
 
-def spells(buffer: Bytes, at: int, word: Bytes) -> bool:
-    """Whether ``word`` stands at ``at``; the caller has checked that it fits."""
-    for position in range(len(word)):
-        if buffer[at + position] != word[position]:
-            return False
-    return True
-
-
-def load_u32(buffer: Bytes, at: int) -> int:
-    """Four bytes, big-endian, unsigned. The caller has checked the bounds."""
-    return (buffer[at] << 24) | (buffer[at + 1] << 16) | (buffer[at + 2] << 8) | buffer[at + 3]
-
-
-def load_i32(buffer: Bytes, at: int) -> int:
-    """Four bytes, big-endian, signed. The caller has checked the bounds."""
-    value = load_u32(buffer, at)
-    if value >= 0x80000000:
-        return value - 0x100000000
-    return value
-
-
-def skip_blank(buffer: Bytes, at: int, end: int) -> int:
+def skip_blank(buffer: Any, at: int, end: int) -> int:
     """The first position that is not blank."""
     while at < end and (
         buffer[at] == 32 or buffer[at] == 10 or buffer[at] == 13 or buffer[at] == 9
@@ -294,30 +299,22 @@ def skip_blank(buffer: Bytes, at: int, end: int) -> int:
     return at
 
 
-def string_end(buffer: Bytes, at: int, end: int) -> int:
+def string_end(buffer: Any, at: int, end: int) -> int:
     """Where the quote is that ends the string whose inside begins at ``at``; -1 if nowhere."""
-    while at < end:
-        byte = buffer[at]
-        if byte == 34:
-            return at
-        if byte == 92:
-            at += 1
-        elif byte < 32:
+    start = at
+    while True:
+        at = raw.find_byte(buffer, at, end, 34)
+        if at < 0:
             return -1
+        back = at - 1
+        while back >= start and buffer[back] == 92:
+            back -= 1
+        if (at - back) & 1:
+            return at
         at += 1
-    return -1
 
 
-def has_escape(buffer: Bytes, at: int, end: int) -> int:
-    """Whether there is a backslash."""
-    while at < end:
-        if buffer[at] == 92:
-            return 1
-        at += 1
-    return 0
-
-
-def literal_end(buffer: Bytes, at: int, end: int) -> int:
+def literal_end(buffer: Any, at: int, end: int) -> int:
     """Where a number, ``true`` or ``false`` ends."""
     while at < end:
         byte = buffer[at]
@@ -329,7 +326,7 @@ def literal_end(buffer: Bytes, at: int, end: int) -> int:
     return at
 
 
-def parse_number(buffer: Bytes, at: int, size: int) -> int:
+def parse_number(buffer: Any, at: int, size: int) -> int:
     """A decimal whole number of at most 18 digits, else ``BAD_NUMBER``."""
     end = at + size
     negative = False
@@ -337,12 +334,12 @@ def parse_number(buffer: Bytes, at: int, size: int) -> int:
         negative = True
         at += 1
     if at >= end or end - at > 18:
-        return BAD_NUMBER
+        return _BAD_NUMBER
     value = 0
     while at < end:
         digit = buffer[at] - 48
         if digit < 0 or digit > 9:
-            return BAD_NUMBER
+            return _BAD_NUMBER
         value = value * 10 + digit
         at += 1
     if negative:
@@ -350,7 +347,21 @@ def parse_number(buffer: Bytes, at: int, size: int) -> int:
     return value
 
 
-def hex4(buffer: Bytes, at: int) -> int:
+def number_of(text: Bytes) -> int:
+    """A whole text as a number, or ``BAD_NUMBER``."""
+    return parse_number(raw.at_address(text), 0, len(text))
+
+
+def unescaped(text: Bytes) -> bytes | None:
+    """The inside of a JSON string without its escapes; None if one is broken."""
+    out = bytearray(len(text) or 1)
+    end = unescape(raw.at_address(text), 0, len(text), raw.at_address(out), 0)
+    if end < 0:
+        return None
+    return bytes(out[:end])
+
+
+def hex4(buffer: Any, at: int) -> int:
     """Four hexadecimal digits, or -1."""
     value = 0
     for position in range(at, at + 4):
@@ -367,18 +378,20 @@ def hex4(buffer: Bytes, at: int) -> int:
     return value
 
 
-def unescape(buffer: Bytes, at: int, end: int, out: bytearray, out_at: int) -> int:
+def unescape(buffer: Any, at: int, end: int, out: Any, out_at: int) -> int:
     """Copy the inside of a JSON string to ``out`` without its escapes, as UTF-8.
 
     Returns where the copy ends, or -1 for an escape that is broken or a lone surrogate.  The
     result is never longer than the source; the caller gives ``out`` that much room.
     """
     while at < end:
-        byte = buffer[at]
-        if byte != 92:
-            out[out_at] = byte
-            out_at += 1
-            at += 1
+        if buffer[at] != 92:
+            stop = raw.find_byte(buffer, at, end, 92)
+            if stop < 0:
+                stop = end
+            raw.copy_bytes(out, out_at, buffer, at, stop - at)
+            out_at += stop - at
+            at = stop
             continue
         if at + 1 >= end:
             return -1
@@ -418,7 +431,7 @@ def unescape(buffer: Bytes, at: int, end: int, out: bytearray, out_at: int) -> i
     return out_at
 
 
-def put_utf8(out: bytearray, at: int, point: int) -> int:
+def put_utf8(out: Any, at: int, point: int) -> int:
     """Write one code point; where it ends."""
     if point < 0x80:
         out[at] = point

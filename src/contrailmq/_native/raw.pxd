@@ -1,0 +1,59 @@
+# The C side of raw.py: inline, by address, big-endian. Bounds are the caller's.
+from libc.string cimport memchr, memcmp, memcpy
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    static inline uint16_t contrail_get16(const unsigned char *p) { uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v); }
+    static inline uint32_t contrail_get32(const unsigned char *p) { uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v); }
+    static inline uint64_t contrail_get64(const unsigned char *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
+    static inline void contrail_put16(unsigned char *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
+    static inline void contrail_put32(unsigned char *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
+    static inline void contrail_put64(unsigned char *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
+    """
+    unsigned short contrail_get16(const unsigned char* p) nogil
+    unsigned int contrail_get32(const unsigned char* p) nogil
+    unsigned long long contrail_get64(const unsigned char* p) nogil
+    void contrail_put16(unsigned char* p, unsigned short v) nogil
+    void contrail_put32(unsigned char* p, unsigned int v) nogil
+    void contrail_put64(unsigned char* p, unsigned long long v) nogil
+
+cdef inline unsigned char* at_address(const unsigned char[::1] data) noexcept:
+    if data.shape[0] == 0:
+        return NULL
+    return <unsigned char*> &data[0]
+
+cdef inline void copy_bytes(unsigned char* target, Py_ssize_t target_at, const unsigned char* source, Py_ssize_t source_at, Py_ssize_t size) noexcept nogil:
+    memcpy(target + target_at, source + source_at, size)
+
+cdef inline bint same_bytes(const unsigned char* left, Py_ssize_t left_at, const unsigned char* right, Py_ssize_t right_at, Py_ssize_t size) noexcept nogil:
+    return memcmp(left + left_at, right + right_at, size) == 0
+
+cdef inline unsigned int get_u16(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return contrail_get16(data + at)
+
+cdef inline unsigned int get_u32(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return contrail_get32(data + at)
+
+cdef inline int get_i32(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return <int> contrail_get32(data + at)
+
+cdef inline long long get_i64(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return <long long> contrail_get64(data + at)
+
+cdef inline void put_u16(unsigned char* data, Py_ssize_t at, unsigned int value) noexcept nogil:
+    contrail_put16(data + at, <unsigned short> value)
+
+cdef inline void put_u32(unsigned char* data, Py_ssize_t at, unsigned int value) noexcept nogil:
+    contrail_put32(data + at, value)
+
+cdef inline void put_i64(unsigned char* data, Py_ssize_t at, long long value) noexcept nogil:
+    contrail_put64(data + at, <unsigned long long> value)
+
+cdef inline Py_ssize_t find_byte(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, int byte) noexcept nogil:
+    cdef const unsigned char* found
+    if at >= end:
+        return -1
+    found = <const unsigned char*> memchr(data + at, byte, end - at)
+    return -1 if found == NULL else found - data

@@ -1,0 +1,67 @@
+"""Bytes at their address: the few operations compiled loops do on raw memory.
+
+This module is never compiled.  Compiled modules take the inline C functions of ``raw.pxd`` under
+the same names; the plain build takes these.  ``at_address`` is where a loop leaves checked views
+behind: its caller has compared every length with the view's own before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Bytes = bytes | bytearray | memoryview
+
+
+def at_address(data: Bytes) -> Any:
+    """The first byte of a view (C: its address; here: the view itself)."""
+    return data
+
+
+def copy_bytes(target: Any, target_at: int, source: Any, source_at: int, size: int) -> None:
+    """Copy between buffers that do not overlap."""
+    target[target_at : target_at + size] = source[source_at : source_at + size]
+
+
+def same_bytes(left: Any, left_at: int, right: Any, right_at: int, size: int) -> bool:
+    """Whether two stretches are equal."""
+    return bool(left[left_at : left_at + size] == right[right_at : right_at + size])
+
+
+def get_u16(data: Any, at: int) -> int:
+    """Two bytes, big-endian, unsigned."""
+    return int.from_bytes(data[at : at + 2], "big")
+
+
+def get_u32(data: Any, at: int) -> int:
+    """Four bytes, big-endian, unsigned."""
+    return int.from_bytes(data[at : at + 4], "big")
+
+
+def get_i32(data: Any, at: int) -> int:
+    """Four bytes, big-endian, signed."""
+    return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+
+def get_i64(data: Any, at: int) -> int:
+    """Eight bytes, big-endian, signed."""
+    return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+
+def put_u16(data: Any, at: int, value: int) -> None:
+    """Two bytes, big-endian; higher bits are dropped."""
+    data[at : at + 2] = (value & 0xFFFF).to_bytes(2, "big")
+
+
+def put_u32(data: Any, at: int, value: int) -> None:
+    """Four bytes, big-endian; higher bits are dropped."""
+    data[at : at + 4] = (value & 0xFFFFFFFF).to_bytes(4, "big")
+
+
+def put_i64(data: Any, at: int, value: int) -> None:
+    """Eight bytes, big-endian; higher bits are dropped."""
+    data[at : at + 8] = (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")
+
+
+def find_byte(data: Any, at: int, end: int, byte: int) -> int:
+    """Where ``byte`` first stands in ``data[at:end]``, or -1."""
+    return int(bytes(data[at:end]).find(byte) + at) if byte in bytes(data[at:end]) else -1
