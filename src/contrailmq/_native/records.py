@@ -291,7 +291,7 @@ def _is_text(raw: Any, at: int, size: int, text: str) -> bool:
     if len(text) != size:
         return False
     for index in range(size):
-        if raw[at + index] != ord(text[index]):
+        if raw[at + index] > 0x7F or raw[at + index] != ord(text[index]):
             return False
     return True
 
