@@ -74,7 +74,7 @@ def parse_unique_key(text: str) -> UniqueKey:
         ip=raw[:-12],
         pid=int.from_bytes(tail[:2], "big"),
         salt=int.from_bytes(tail[2:6], "big"),
-        month_ms=int.from_bytes(tail[6:10], "big", signed=True),
+        month_ms=int.from_bytes(tail[6:10], "big"),
         counter=int.from_bytes(tail[10:], "big"),
     )
 
