@@ -26,6 +26,8 @@ _TRIMMED: Final = "".join(map(chr, range(33)))  # String.trim
 
 def parse_int(text: str, largest: int) -> int:
     """``Integer.valueOf`` or ``Long.valueOf``, as ``largest`` says."""
+    if len(text) < 10 and text.isascii() and text.isdecimal():
+        return int(text)
     if not _INTEGER.fullmatch(text) or max(text) > "\uffff" or len(text) > 4000:
         raise ValueError(f"not an integer: {text!r}")
     value = int(text)
