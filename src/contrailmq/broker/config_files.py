@@ -1,36 +1,45 @@
 """Small files that are replaced whole: ``config/topics.json`` and its neighbours.
 
-Theory of operation.  New content goes to ``NAME.tmp`` and is synced; the present content gets the
-second name ``NAME.bak``; then ``NAME.tmp`` is renamed to ``NAME`` and the directory is synced.  So
-at every moment at least one of ``NAME`` and ``NAME.bak`` is whole, and ``read`` takes the first
-that parses.  The original reads and writes the same pair of names (ConfigManager), so either
-system can take over the directory of the other.
+Theory of operation.  A write keeps the present content as ``NAME.bak`` and then puts the new one in
+its place by renaming, so at every moment at least one of the two is whole; ``read`` takes the first
+that parses.  Content that did not parse never becomes the backup: the good backup it fell back to
+stays until a whole new file is there.  The original reads and writes the same pair of names
+(ConfigManager), so either system can take over the directory of the other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from contrailmq.errors import ConfigError
+from contrailmq.errors import ConfigError, ProtocolError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-FILE_SIZE_MAX: Final = 512 * 1024 * 1024
+BACKUP_SUFFIX: Final = ".bak"
+
+
+class SmallFiles(Protocol):
+    """What this module needs of a disk."""
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content, None when there is none."""
+        ...
+
+    def replace(self, path: str, data: bytes, *, backup: bool = False) -> None:
+        """Put a new content in place of the old, which becomes ``.bak`` if that is asked for."""
+        ...
 
 
 class ConfigFile:
     """One file, its backup, and the rule which of them counts."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, files: SmallFiles, path: str) -> None:
+        self._files = files
+        self._is_whole = True
         self.path = path
-        self._backup = path.with_name(path.name + ".bak")
-        self._new = path.with_name(path.name + ".tmp")
 
     def read(self, parse: Callable[[bytes], T]) -> T | None:
         """The newest content that parses; None when there is none at all.
@@ -39,53 +48,32 @@ class ConfigFile:
         either: starting with an empty table would lose every topic.
         """
         faults: list[str] = []
-        for path in (self.path, self._backup):
-            try:
-                if path.stat().st_size > FILE_SIZE_MAX:
-                    raise ValueError(f"larger than {FILE_SIZE_MAX} bytes")
-                data = path.read_bytes()
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError) as error:
-                faults.append(f"{path}: {error}")
-                continue
-            if not data.strip(b" \t\r\n\0"):
+        for path in (self.path, self.path + BACKUP_SUFFIX):
+            data = self._files.read(path)
+            if data is None or not data.strip(b" \t\r\n\0"):
+                self._is_whole = False
                 continue
             try:
                 found = parse(data)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ProtocolError, ValueError) as error:
+                self._is_whole = False
                 faults.append(f"{path}: {error}")
                 continue
-            if faults or path is self._backup:
+            if path != self.path:
                 log.warning("read the backup of a file: path=%s faults=%s", path, faults)
             return found
         if faults:
             raise ConfigError("; ".join(faults) + "; restore it, or move it away to start empty")
         return None
 
+    def exists(self) -> bool:
+        """Whether there is a file, whatever is in it."""
+        return self._files.read(self.path) is not None
+
     def write(self, data: bytes) -> None:
-        """Replace the content; may block on the disk, so it runs in a thread."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._new.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fdatasync(file.fileno())
-        spare = self._backup.with_name(self._backup.name + ".tmp")
-        with contextlib.suppress(FileNotFoundError):
-            spare.unlink()
-        with contextlib.suppress(FileNotFoundError):
-            spare.hardlink_to(self.path)
-            spare.replace(self._backup)
-        self._new.replace(self.path)
-        _sync_directory(self.path.parent)
+        """Replace the content; blocks on the disk, so it runs in a thread."""
+        self._files.replace(self.path, data, backup=self._is_whole)
+        self._is_whole = True
 
     def __repr__(self) -> str:
         return f"<ConfigFile {self.path}>"
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

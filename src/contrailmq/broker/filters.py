@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contrailmq.clock import Clock
-from contrailmq.errors import FilterError, RemoteProtocolError
+from contrailmq.errors import CorruptRecord, FilterError, RemoteProtocolError
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.filter.bloom import BloomFilter, has_bits
 from contrailmq.protocol.filter.sql import SqlFilter, compile_sql
@@ -56,8 +56,8 @@ class SqlMatcher:
     def matches(self, record: memoryview) -> bool:
         """Whether the expression is true for a record's properties."""
         try:
-            return self._filter.matches(decode_record(record).properties)
-        except RemoteProtocolError:
+            return self._filter.matches_raw(decode_record(record).properties_bytes)
+        except (CorruptRecord, RemoteProtocolError):
             return False
 
     def may_match(self, ext: QueueExt) -> bool:

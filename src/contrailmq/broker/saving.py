@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
-from contrailmq.broker.config_files import ConfigFile
+from contrailmq.broker.config_files import ConfigFile, SmallFiles
 from contrailmq.broker.filter_file import decode_filters, encode_filters
 from contrailmq.broker.filters import ConsumerFilters
 from contrailmq.broker.groups import GroupTable
@@ -21,6 +20,7 @@ from contrailmq.broker.offsets import OffsetTable
 from contrailmq.broker.topics import TopicTable
 from contrailmq.broker.versions import VersionCounter
 from contrailmq.clock import Clock
+from contrailmq.errors import StoreError
 from contrailmq.lifecycle import uninterrupted
 from contrailmq.protocol.bodies.group import SubscriptionGroupWrapper
 from contrailmq.protocol.bodies.queues import ConsumerOffsets
@@ -56,7 +56,7 @@ class SavedTable:
 
     def is_missing(self) -> bool:
         """Whether there is no file yet."""
-        return not self._file.path.exists()
+        return not self._file.exists()
 
     async def save(self) -> None:
         """Write the table as it is now; a disk that refuses is logged, and tried again later."""
@@ -66,16 +66,17 @@ class SavedTable:
             work = asyncio.get_running_loop().run_in_executor(None, self._file.write, data)
             await uninterrupted(work)
             self._saved = revision
-        except OSError as error:
+        except (OSError, StoreError) as error:
             log.error("cannot save a table: path=%s error=%s", self._file.path, error)
 
 
 class Saving:
     """Saves tables when they change; a service that runs until cancelled."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, files: SmallFiles, directory: str) -> None:
+        self._files = files
         self._directory = directory
-        self._clock = clock
+        self._open: dict[str, ConfigFile] = {}
         self._tables: list[SavedTable] = []
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
@@ -86,12 +87,15 @@ class Saving:
         revision: Callable[[], object], interval_s: float = 0.0,
     ) -> None:  # fmt: skip
         """Keep one more table in ``config/NAME``; 0 seconds means at once, after ``changed``."""
-        file = ConfigFile(self._directory / name)
-        self._tables.append(SavedTable(file, encode, revision=revision, interval_s=interval_s))
+        self._tables.append(
+            SavedTable(self.file(name), encode, revision=revision, interval_s=interval_s)
+        )
 
     def file(self, name: str) -> ConfigFile:
-        """The file of a name, to read it at start."""
-        return ConfigFile(self._directory / name)
+        """The file of a name; the same object for reading it at start and for keeping it."""
+        if name not in self._open:
+            self._open[name] = ConfigFile(self._files, f"{self._directory}/{name}")
+        return self._open[name]
 
     def changed(self) -> None:
         """A table that is saved at once has changed."""

@@ -35,16 +35,14 @@ class FakePeer:
     """A connection as far as long polling looks at it."""
 
     def __init__(self) -> None:
-        self.closed = False
-        self.callbacks: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[FakePeer], None]] = []
 
-    def on_close(self, callback: Callable[[], None]) -> None:
+    def on_close(self, callback: Callable[[FakePeer], None]) -> None:
         self.callbacks.append(callback)
 
     def close(self) -> None:
-        self.closed = True
         for callback in self.callbacks:
-            callback()
+            callback(self)
 
 
 class Pull:

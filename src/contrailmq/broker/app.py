@@ -1,0 +1,268 @@
+"""The composition root of a broker: the only module that sees all its parts.
+
+Starting: lock and recover the store, read the tables, listen, run the services, register.
+Stopping is the reverse, and is what leaving the ``async with`` block does; a service that fails
+cancels the block, so that a broker never goes on without one of its parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Self
+
+from contrailmq.broker.handlers.table import LANES, client_handlers
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.parts import Parts, Tables, build_parts
+from contrailmq.broker.saving import Saving, load_tables, save_tables
+from contrailmq.broker.self_check import SelfCheck
+from contrailmq.broker.settings import BrokerSettings, completed
+from contrailmq.clock import Clock, SystemClock
+from contrailmq.errors import ConfigError
+from contrailmq.lifecycle import running
+from contrailmq.net.client import RemotingClient
+from contrailmq.net.dispatch import Dispatcher, Handler
+from contrailmq.net.network import AsyncioNetwork, Network
+from contrailmq.net.server import Server
+from contrailmq.net.settings import ClientNetSettings, ServerSettings
+from contrailmq.protocol.hosts import host_bytes
+from contrailmq.store.files import Files, OsFiles
+from contrailmq.store.layout import Layout
+from contrailmq.store.settings import StoreSettings
+from contrailmq.store.store import Store
+
+log = logging.getLogger(__name__)
+
+CLIENT_SCAN_S: Final = 10.0
+FIRST_REGISTRATION_S: Final = 3.0
+FAST_PORT_OFFSET: Final = 2
+HA_PORT_OFFSET: Final = 1
+FREE_PORT_TRIES: Final = 20
+
+
+class Broker:
+    """One broker: ``async with Broker(settings, ...) as broker`` serves until the block ends."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store_settings: StoreSettings,
+        *,
+        server_settings: ServerSettings | None = None,
+        client_settings: ClientNetSettings | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        files: Files | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._settings = completed(settings)
+        self._store_settings = store_settings
+        self._server_settings = server_settings or ServerSettings()
+        self._client_settings = client_settings or ClientNetSettings()
+        self._clock = clock if clock is not None else SystemClock()
+        self._network: Network = network if network is not None else AsyncioNetwork()
+        self._files: Files = files if files is not None else OsFiles()
+        self._rng = rng if rng is not None else random.Random()
+        self._stack = AsyncExitStack()
+        self._parts: Parts | None = None
+        self._server: Server | None = None
+        self.self_check: SelfCheck | None = None
+
+    @property
+    def parts(self) -> Parts:
+        """What the broker is made of, once it runs."""
+        assert self._parts is not None, "the broker has not started"
+        return self._parts
+
+    @property
+    def identity(self) -> Identity:
+        """Who this broker is."""
+        return self.parts.identity
+
+    @property
+    def address(self) -> str:
+        """What clients connect to."""
+        return self.parts.identity.address
+
+    @property
+    def port(self) -> int:
+        """The port clients connect to, also where it was chosen freely."""
+        assert self._server is not None, "the broker has not started"
+        return self._server.port
+
+    @property
+    def connection_count(self) -> int:
+        """How many clients are connected."""
+        return self._server.connection_count if self._server is not None else 0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def start(self) -> None:
+        """Serve; call ``aclose`` from the same task. Raises ConfigError, StoreError."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Stop, in the reverse order of starting."""
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        stack = self._stack
+        identity = await self._identify()
+        store = Store(self._store_settings, files=self._files, clock=self._clock)
+        await store.open()
+        stack.push_async_callback(store.aclose)
+        await stack.enter_async_context(running(store.run(), name="store"))
+        saving = Saving(self._files, Layout(self._store_settings).config)
+        tables = Tables(self._settings, self._clock)
+        self._load(saving, tables, identity)
+        await stack.enter_async_context(running(saving.run(), name="saving"))
+        client = RemotingClient(
+            self._client_settings, clock=self._clock, network=self._network, rng=self._rng
+        )
+        stack.push_async_callback(client.aclose)
+        parts = self._parts = build_parts(
+            tables, store, saving,
+            identity=identity, store_settings=self._store_settings, client=client, rng=self._rng,
+        )  # fmt: skip
+        self._connect_parts(parts)
+        await self._listen(parts)
+        stack.callback(parts.polls.close)
+        await stack.enter_async_context(running(self._scan_clients(parts), name="clients"))
+        await self._join_cluster(parts)
+        log.info("broker serves: name=%s address=%s", identity.broker_name, identity.address)
+
+    async def _identify(self) -> Identity:
+        settings = self._settings
+        port = settings.listen_port or await self._free_port()
+        ip = settings.advertised_ip
+        try:
+            host = host_bytes(ip, port)
+        except Exception as error:
+            raise ConfigError(f"brokerIP1 = {ip!r}: expected an IP address") from error
+        return Identity(
+            cluster_name=settings.cluster_name,
+            broker_name=settings.broker_name,
+            broker_id=settings.broker_id,
+            address=f"{ip}:{port}",
+            ha_address=f"{settings.ha_ip}:{port + HA_PORT_OFFSET}",
+            store_host=host,
+        )
+
+    async def _free_port(self) -> int:
+        """A port that is free together with its fast port; for tests and first steps."""
+        for _ in range(FREE_PORT_TRIES):
+            probe = await self._network.listen(asyncio.Protocol, self._settings.bind_address, 0)
+            probe.close()
+            await probe.wait_closed()
+            fast = probe.port - FAST_PORT_OFFSET
+            try:
+                second = await self._network.listen(
+                    asyncio.Protocol, self._settings.bind_address, fast
+                )
+            except OSError:
+                continue
+            second.close()
+            await second.wait_closed()
+            return probe.port
+        raise ConfigError(f"no two free ports found in {FREE_PORT_TRIES} attempts")
+
+    def _load(self, saving: Saving, tables: Tables, identity: Identity) -> None:
+        load_tables(
+            saving,
+            tables.topics,
+            tables.groups,
+            offsets=tables.offsets,
+            filters=tables.filters,
+        )
+        save_tables(
+            saving,
+            tables.topics,
+            tables.groups,
+            offsets=tables.offsets,
+            filters=tables.filters,
+            clock=self._clock,
+            offsets_interval_s=self._settings.flush_offsets_ms / 1000,
+        )
+        tables.topics.install_system_topics(self._settings, identity)
+        tables.groups.install_system_groups()
+
+    def _connect_parts(self, parts: Parts) -> None:
+        """Who hears of what: information flows up by callback."""
+        tables, saving, registration = parts.tables, parts.saving, parts.registration
+
+        def on_topic(topic: str) -> None:
+            saving.changed()
+            registration.changed()
+
+        tables.topics.on_change = on_topic
+        tables.groups.on_change = lambda group: saving.changed()
+        tables.live.on_change = lambda old, new: registration.changed()
+        parts.store.on_readable = parts.polls.wake
+
+    def handlers(self, parts: Parts) -> dict[int, Handler]:
+        """Request code to handler, of everything this broker can do."""
+        return client_handlers(parts)
+
+    async def _listen(self, parts: Parts) -> None:
+        dispatcher = Dispatcher(self.handlers(parts))
+        port = int(parts.identity.address.rpartition(":")[2])
+        # The fast port serves the same; Java clients with VIP channels and Java replicas use it.
+        for number in (port, port - FAST_PORT_OFFSET):
+            server = Server(
+                dispatcher,
+                self._server_settings,
+                clock=self._clock,
+                network=self._network,
+                lanes=LANES,
+            )
+            try:
+                await server.start(self._settings.bind_address, number)
+            except OSError as error:
+                raise ConfigError(
+                    f"port {number} on {self._settings.bind_address} cannot be used: "
+                    f"{error.strerror or error}; is another broker running?"
+                ) from error
+            self._stack.push_async_callback(server.aclose)
+            if self._server is None:
+                self._server = server
+
+    async def _join_cluster(self, parts: Parts) -> None:
+        assert self._server is not None
+        registration = parts.registration
+        if not registration.addresses:
+            log.warning("no name server is configured (namesrvAddr): clients cannot find topics")
+            return
+        try:
+            async with asyncio.timeout(FIRST_REGISTRATION_S):
+                await registration.register()
+        except TimeoutError:
+            log.warning("no name server has answered yet: namesrv=%s", registration.addresses)
+        self._stack.push_async_callback(registration.unregister)
+        await self._stack.enter_async_context(running(registration.run(), name="registration"))
+        check = self.self_check = SelfCheck(
+            parts.client, registration, self._server, identity=parts.identity
+        )
+        await self._stack.enter_async_context(running(check.run(), name="self-check"))
+
+    async def _scan_clients(self, parts: Parts) -> None:
+        while True:
+            await asyncio.sleep(CLIENT_SCAN_S)
+            parts.clients.expire()
+            parts.tables.filters.clean()

@@ -1,0 +1,114 @@
+"""``contrail broker``: options, broker.conf, signals.
+
+``-c``, ``-n``, ``-p`` and ``-m`` are those of mqbroker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from contrailmq.broker.app import Broker
+from contrailmq.broker.conf import BrokerConf, read_conf
+from contrailmq.broker.settings import read_file
+from contrailmq.net.loop import run
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a broker until SIGTERM or SIGINT."""
+    options = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    conf = load_conf(options)
+    if options.print_all or options.print_important:
+        shown = conf.properties() if options.print_all else conf.important()
+        for name, value in shown.items():
+            print(f"{name}={value}")
+        return 0
+    run(serve(conf))
+    return 0
+
+
+def load_conf(options: argparse.Namespace) -> BrokerConf:
+    """The settings a command line asks for; options outrank the file, the file NAMESRV_ADDR."""
+    properties: dict[str, str] = {}
+    if os.environ.get("NAMESRV_ADDR"):
+        properties["namesrvAddr"] = os.environ["NAMESRV_ADDR"]
+    if options.config is not None:
+        properties.update(read_file(options.config))
+    for name, value in (
+        ("namesrvAddr", options.namesrv),
+        ("listenPort", options.port),
+        ("storePathRootDir", options.store),
+        ("brokerName", options.name),
+    ):
+        if value is not None:
+            properties[name] = str(value)
+    if options.host is not None:
+        properties["brokerIP1"] = properties["bindAddress"] = options.host
+    return read_conf(properties, strict=options.strict)
+
+
+async def serve(conf: BrokerConf) -> None:
+    """Run a broker until a signal; prints one line when it serves."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(
+        conf.broker, conf.store, server_settings=conf.server, client_settings=conf.client
+    )
+    async with broker:
+        identity = broker.identity
+        namesrv = conf.broker.namesrv_addr or "none"
+        print(
+            f"The broker[{identity.broker_name}, {identity.address}] boot success. "
+            f"name server {namesrv}; stop it with Ctrl-C or kill {os.getpid()}",
+            flush=True,
+        )
+        gc.collect()
+        gc.freeze()
+        await stop.wait()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options a broker has in every command that runs one."""
+    parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="a broker.conf")
+    parser.add_argument("--host", help="the address to listen on and to advertise")
+    parser.add_argument("--store", metavar="DIR", help="the store directory (storePathRootDir)")
+    parser.add_argument(
+        "--strict-config", dest="strict", action="store_true", help="unknown keys are errors"
+    )
+    parser.add_argument(
+        "--log-level",
+        default="warning",
+        choices=("debug", "info", "warning", "error"),
+        help="what is logged to stderr",
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="contrail broker", description="Run a broker.")
+    add_options(parser)
+    parser.add_argument("-n", "--namesrv", metavar="ADDR", help="name servers, a:9876;b:9876")
+    parser.add_argument("--port", type=int, help="listenPort; 0 takes a free one")
+    parser.add_argument("--name", help="brokerName")
+    parser.add_argument(
+        "-p", dest="print_all", action="store_true", help="print all settings and exit"
+    )
+    parser.add_argument(
+        "-m", dest="print_important", action="store_true", help="print the main ones and exit"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The parts of one broker, built bottom up; each knows only what its constructor names.
+
+``Tables`` needs nothing but a clock; ``Parts`` adds what works on the tables and the store.  Only
+the composition root and the tables of handlers look at these objects; no part ever gets one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass
+
+from contrailmq.broker.consumers import ConsumerTable
+from contrailmq.broker.counters import Counters
+from contrailmq.broker.filters import ConsumerFilters
+from contrailmq.broker.groups import GroupTable
+from contrailmq.broker.handlers.client import Clients
+from contrailmq.broker.handlers.pull import PullMessage
+from contrailmq.broker.handlers.send import SendMessage
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.live import LiveSettings
+from contrailmq.broker.locks import QueueLocks
+from contrailmq.broker.longpoll import LongPolls
+from contrailmq.broker.moved import OffsetMovedEvents
+from contrailmq.broker.notices import IdsChanged
+from contrailmq.broker.offsets import OffsetTable
+from contrailmq.broker.producers import ProducerTable
+from contrailmq.broker.pull_plan import PullPlanner
+from contrailmq.broker.putting import Putting
+from contrailmq.broker.registration import Registration
+from contrailmq.broker.revision import Revision
+from contrailmq.broker.saving import Saving
+from contrailmq.broker.settings import BrokerSettings
+from contrailmq.broker.topics import TopicTable
+from contrailmq.clock import Clock
+from contrailmq.net.client import RemotingClient
+from contrailmq.protocol.ids import UniqueIds
+from contrailmq.store.settings import StoreSettings
+from contrailmq.store.store import Store
+
+
+class Tables:
+    """The pure tables of a broker, and the revision they share."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self.clock = clock
+        self.revision = Revision()
+        self.live = LiveSettings(settings, self.revision)
+        self.topics = TopicTable(clock, self.revision)
+        self.groups = GroupTable(clock, self.revision)
+        self.offsets = OffsetTable()
+        self.locks = QueueLocks(clock)
+        self.filters = ConsumerFilters(clock)
+        self.consumers = ConsumerTable(clock, self.revision)
+        self.producers = ProducerTable(clock)
+        self.counters = Counters()
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    """Everything a handler of this broker may be given."""
+
+    tables: Tables
+    identity: Identity
+    store: Store
+    store_settings: StoreSettings
+    saving: Saving
+    registration: Registration
+    client: RemotingClient
+    putting: Putting
+    polls: LongPolls
+    clients: Clients
+    send: SendMessage
+    pull: PullMessage
+    clock: Clock
+    rng: random.Random
+
+
+def build_parts(
+    tables: Tables, store: Store, saving: Saving, *,
+    identity: Identity, store_settings: StoreSettings, client: RemotingClient,
+    rng: random.Random,
+) -> Parts:  # fmt: skip
+    """Build what works on the tables; needs the running loop, starts nothing."""
+    loop = asyncio.get_running_loop()
+    live, revision, clock = tables.live, tables.revision, tables.clock
+    registration = Registration(client, tables.topics, identity=identity, live=live, clock=clock)
+    putting = Putting(
+        store,
+        tables.counters,
+        message_size_max=store_settings.message_size_max,
+        delay_level_max=len(store_settings.delay_ms_by_level()),
+    )
+    polls = LongPolls(loop, waiters_max=live.now.held_pulls_max)
+    send = SendMessage(
+        putting,
+        tables.topics,
+        tables.groups,
+        live=live,
+        locks=tables.locks,
+        identity=identity,
+        revision=revision,
+        clock=clock,
+        rng=rng,
+        ids=UniqueIds(identity.store_host[:-4], clock=clock, pid=os.getpid(), rng=rng),
+    )
+    planner = PullPlanner(
+        tables.topics,
+        tables.groups,
+        tables.consumers,
+        filters=tables.filters,
+        live=live,
+        identity=identity,
+        revision=revision,
+    )
+    pull = PullMessage(
+        store,
+        polls,
+        planner=planner,
+        offsets=tables.offsets,
+        counters=tables.counters,
+        on_offset_moved=OffsetMovedEvents(putting, tables.topics, identity, clock=clock),
+    )
+    clients = Clients(
+        tables.consumers,
+        tables.producers,
+        tables.filters,
+        groups=tables.groups,
+        live=live,
+        notices=IdsChanged(loop, tables.consumers),
+    )
+    return Parts(
+        tables=tables,
+        identity=identity,
+        store=store,
+        store_settings=store_settings,
+        saving=saving,
+        registration=registration,
+        client=client,
+        putting=putting,
+        polls=polls,
+        clients=clients,
+        send=send,
+        pull=pull,
+        clock=clock,
+        rng=rng,
+    )
