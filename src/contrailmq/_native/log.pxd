@@ -75,3 +75,7 @@ cdef class LogWriter:
         self, QueueWriter queue, Origin origin, const unsigned char[::1] inner,
         Py_ssize_t start, Py_ssize_t end,
     ) except? -77
+
+
+@cython.locals(size=cython.longlong)
+cpdef list record_offsets(const unsigned char[::1] data, long long base, Py_ssize_t position, Py_ssize_t count)

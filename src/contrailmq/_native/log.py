@@ -86,6 +86,10 @@ class LogWriter:
         self.position = 0
         self.size = 0
 
+    def view(self) -> Bytes:
+        """The tail segment, or write buffer, appended to."""
+        return self.buffer
+
     def end_offset(self) -> int:
         """The log offset of the next record."""
         return self.base + self.position
@@ -286,3 +290,15 @@ class LogWriter:
             total += size
             at = text + 2 + text_size
         return total
+
+
+def record_offsets(data: Bytes, base: int, position: int, count: int) -> list[int]:
+    """Log offsets of ``count`` records from a position on, just written there."""
+    found: list[int] = []
+    while len(found) < count and position + _HEAD_SIZE <= len(data):
+        found.append(base + position)
+        size = load_u32(data, position)
+        if size < _HEAD_SIZE:
+            raise ValueError("no record here")
+        position += size
+    return found

@@ -48,6 +48,7 @@ cdef class Deriver:
     cdef public long long count
     cdef public int ended
     cdef long long base
+    cdef readonly Py_ssize_t position
     cdef TopicQueues _last
     cdef Py_ssize_t tags, tags_size, keys, keys_size, unique, unique_size, delay, delay_size
 

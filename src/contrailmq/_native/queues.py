@@ -127,6 +127,7 @@ class Deriver:
         self.count = 0
         self.ended = 0
         self.base = 0
+        self.position = 0  # behind the last record derived, also when a run failed
         self._last = TopicQueues(b"", False)
         self.tags = 0
         self.tags_size = -1
@@ -174,6 +175,7 @@ class Deriver:
             raise ValueError("derive: range outside the view")
         self.ended = _LIMIT
         self.base = base
+        self.position = position
         while limit - position >= 8:
             size = load_u32(data, position)
             magic = load_u32(data, position + 4)
@@ -186,6 +188,7 @@ class Deriver:
                 raise ValueError("derive: record reaches over the end")
             self._derive(data, position, size, 1 if magic == _MAGIC_V1 else 2)
             position += size
+            self.position = position
             self.count += 1
         return position
 
@@ -308,8 +311,10 @@ class Deriver:
 
     def _put_keys(self, data: Bytes, offset: int, hash_start: int, store_ms: int) -> int:
         index = self.index
-        if index is None or (index.count > 1 and offset <= index.end_offset):
+        if index is None or offset < index.end_offset:
             return 0
+        if offset == index.end_offset and (index.count > 1 or offset > 0):
+            return 0  # derived before; only an index with nothing in it also ends at 0
         if self.unique_size > 0:
             end = self.unique + self.unique_size
             self._put_key(java_hash(data, self.unique, end, hash_start), offset, store_ms)

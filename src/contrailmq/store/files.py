@@ -62,6 +62,10 @@ class Segment(Protocol):
         """Give a range real blocks, so that writing it cannot fail; DiskFull if none are left."""
         ...
 
+    def zero(self, start: int, end: int) -> None:
+        """Make a range zeros again, with real blocks."""
+        ...
+
     def populate(self, start: int, end: int) -> None:
         """Make the pages of a range ready for writing. Content stays as it is."""
         ...
@@ -133,6 +137,10 @@ class Files(Protocol):
         """How full the file system under a path is."""
         ...
 
+    def memory_size(self) -> int:
+        """Bytes of physical memory, most of which the kernel may use to cache files."""
+        ...
+
     def lock(self, path: str) -> Lock:
         """Take a store's lock file, or raise StoreLocked."""
         ...
@@ -166,8 +174,9 @@ class OsFiles:
             try:
                 segment.reserve(0, size)
             except BaseException:
+                # The file stays, empty and without blocks: another call may be using it by now,
+                # and the next one that needs it tries again.
                 segment.close()
-                self.remove(path)
                 raise
         return segment
 
@@ -276,6 +285,10 @@ class OsFiles:
             used=(facts.f_blocks - facts.f_bfree) * facts.f_frsize,
             free=facts.f_bavail * facts.f_frsize,
         )
+
+    def memory_size(self) -> int:
+        """Bytes of physical memory."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def lock(self, path: str) -> OsLock:
         """Take the lock file as Java does, and against other stores of this process too."""

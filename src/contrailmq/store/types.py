@@ -40,6 +40,15 @@ class Appended(NamedTuple):
     size: int
 
 
+class BatchAppended(NamedTuple):
+    """Where the records of a batch went: back to back in the log and in one queue."""
+
+    offsets: list[int]
+    end_offset: int
+    queue_offset: int
+    store_ms: int
+
+
 class GetStatus(enum.Enum):
     """Outcome of a read; the names are those of the original."""
 

@@ -1,0 +1,147 @@
+"""From the log to everything that is derived of it: queues, extension, index, listeners.
+
+Derivation follows the readable end of the log.  It reads the log's own bytes and is the same
+after an append, after a flush (synchronous flush: nobody sees what the disk has not) and in
+recovery.  ``derived_offset`` says how far it is; when it cannot go on, because a queue finds no
+room on disk, it stays there and goes on from there at the next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from contrailmq._native.index import IndexWriter
+from contrailmq._native.queues import BLANK, Deriver, QueueWriter, TopicQueues
+from contrailmq.errors import CorruptRecord
+from contrailmq.store.commit_log import CommitLog
+from contrailmq.store.consume_queue import ConsumeQueues
+from contrailmq.store.index import Indexes
+from contrailmq.store.settings import StoreSettings
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+UNKNOWN_DELAY_MS: Final = 1000
+
+
+def no_listener(topic: str, queue_id: int, max_offset: int) -> None:
+    """Nobody waits."""
+
+
+def no_bitmap(topic: str, record: bytes) -> bytes:
+    """No filter is compiled: an empty bit map."""
+    return b""
+
+
+class Derivation:
+    """Keeps queues and index in step with the log. Owned by the loop."""
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        log: CommitLog,
+        *,
+        queues: ConsumeQueues,
+        indexes: Indexes | None,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._indexes = indexes
+        self._delays = settings.delay_ms_by_level()
+        self._level_max = max(self._delays, default=0)
+        self.on_readable: Callable[[str, int, int], None] = no_listener
+        self.bitmap_of: Callable[[str, bytes], bytes] = no_bitmap
+        self.derived_offset = 0
+        self.deriver = Deriver(self)
+        self.deriver.has_ext = settings.queue_ext_enable
+        self.dirty: dict[QueueWriter, None] = {}
+
+    def start(self, offset: int) -> None:
+        """Go on at a log offset; the index goes on in its last file."""
+        self.derived_offset = offset
+        if self._indexes is not None:
+            last = self._indexes.last()
+            self.deriver.index = last.writer if last is not None else self._no_room_yet()
+
+    def run(self, end: int) -> None:
+        """Derive everything before ``end``, then tell who waits, once for each queue."""
+        try:
+            self._derive(end)
+        finally:
+            touched = self.deriver.take_touched()
+            for queue in touched:
+                self.dirty[queue] = None
+        on_readable = self.on_readable
+        if on_readable is not no_listener:
+            for queue in touched:
+                on_readable(queue.owner.topic, queue.queue_id, queue.max_offset)
+
+    @property
+    def store_ms(self) -> int:
+        """Store time of the last record derived."""
+        return self.deriver.store_ms
+
+    def forget(self, topic: str, queue_id: int) -> None:
+        """A queue was removed: the next message makes a new one."""
+        writer = self.deriver.topics.get(topic.encode())
+        if writer is not None:
+            self.dirty.pop(writer.queues.get(queue_id), None)  # type: ignore[arg-type]
+        self.deriver.forget(topic.encode(), queue_id)
+
+    def _derive(self, end: int) -> None:
+        segments = self._log.segments
+        while self.derived_offset < end:
+            base = segments.base_of(self.derived_offset)
+            segment = segments.find(base)
+            if segment is None:
+                raise CorruptRecord("a segment is missing", offset=self.derived_offset)
+            limit = min(end - base, segments.size)
+            position = self.derived_offset - base
+            try:
+                reached = self.deriver.run(segment.buffer, base, position, limit)
+            except ValueError as error:
+                place = base + self.deriver.position
+                raise CorruptRecord(f"{error} at {place}", offset=place) from error
+            except BaseException:
+                self.derived_offset = base + self.deriver.position
+                raise
+            if self.deriver.ended == BLANK or segments.size - reached < 8:
+                reached = segments.size
+            if reached == position:
+                break
+            self.derived_offset = base + reached
+
+    # What the compiled deriver asks.
+
+    def new_topic(self, topic: bytes) -> TopicQueues:
+        """A topic the deriver meets for the first time."""
+        return TopicQueues(topic, topic == SCHEDULE_TOPIC.encode())
+
+    def find_queue(self, topic: bytes, queue_id: int) -> QueueWriter:
+        """A queue the deriver meets for the first time."""
+        return self._queues.get(topic.decode("utf-8", "replace"), queue_id).writer
+
+    def delivery_code(self, delay: bytes, store_ms: int, code: int) -> int:
+        """In the delay topic a unit holds the time of delivery in place of the tag code."""
+        try:
+            level = min(int(delay), self._level_max)
+        except ValueError:
+            return code
+        if level <= 0:
+            return code
+        return store_ms + self._delays.get(level, UNKNOWN_DELAY_MS)
+
+    def extend(self, queue: QueueWriter, code: int, store_ms: int, record: bytes) -> int:
+        """Put the tag code and the filters' bit map into the extension; the address instead."""
+        ext = queue.owner.ext
+        if ext is None:
+            return code
+        address: int = ext.put(code, store_ms, self.bitmap_of(queue.owner.topic, record))
+        return address
+
+    def index_room(self, index: IndexWriter) -> IndexWriter | None:
+        """The index file has no room for another entry, or none reserved."""
+        return None if self._indexes is None else self._indexes.room(index)
+
+    def _no_room_yet(self) -> IndexWriter:
+        # No file before there is a key for it: this one refuses every entry, and asks for room.
+        return IndexWriter(bytearray(44), 1, 0)

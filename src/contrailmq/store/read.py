@@ -1,0 +1,200 @@
+"""Reading: pulls, bounds, times, single records.
+
+All of it happens on the loop, in the page cache; what a pull may take is limited (count, bytes,
+units looked at), and less is allowed where records have probably left memory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from contrailmq._native.gather import FOUND, NO_MATCH, REMOVING, Limits
+from contrailmq._native.scan import store_time
+from contrailmq.store.commit_log import CommitLog
+from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue, ConsumeQueues
+from contrailmq.store.layout import QUEUE_UNIT
+from contrailmq.store.queue_ext import is_address
+from contrailmq.store.settings import BrokerRole, StoreSettings
+from contrailmq.store.types import GetResult, GetStatus, Matcher, QueueExt
+
+_STATUS: Final = {
+    FOUND: GetStatus.FOUND,
+    NO_MATCH: GetStatus.NO_MATCHED_MESSAGE,
+    REMOVING: GetStatus.MESSAGE_WAS_REMOVING,
+}
+
+
+class Reading:
+    """The read side of a store. Owned by the loop."""
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        *,
+        memory_size: int,
+    ) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._memory_size = memory_size
+        self.set(settings)
+
+    def set(self, settings: StoreSettings) -> None:
+        """Use other limits from now on."""
+        self.settings = settings
+        self._limits = Limits(settings.transfer_count_in_memory, settings.transfer_bytes_in_memory)
+        self._limits.on_disk(settings.transfer_count_on_disk, settings.transfer_bytes_on_disk)
+        self._memory = self._memory_size * settings.memory_ratio_percent // 100
+        self._corrects = (
+            settings.broker_role is not BrokerRole.SLAVE or settings.offset_check_in_slave
+        )
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None
+    ) -> GetResult:
+        """Up to ``count`` records from a queue offset on (DefaultMessageStore.getMessage)."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return self._nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, offset, 0, (0, 0))
+        low, high = queue.min_offset, queue.max_offset
+        bounds = (low, high)
+        if high == 0:
+            return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, bounds)
+        if offset < low:
+            return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, low, bounds)
+        if offset == high:
+            return self._nothing(GetStatus.OFFSET_OVERFLOW_ONE, offset, offset, bounds)
+        if offset > high:
+            return self._nothing(GetStatus.OFFSET_OVERFLOW_BADLY, offset, high, bounds)
+        units = queue.units(offset)
+        if units is None:
+            in_file = queue.segments.size // QUEUE_UNIT
+            after = offset - offset % in_file + in_file
+            return self._nothing(GetStatus.OFFSET_FOUND_NULL, offset, after, bounds)
+        buffer, start, end = units
+        end = min(end, start + max(self.settings.filter_scan_size, count * QUEUE_UNIT))
+        gatherer = self._log.gatherer
+        disk_before = self._log.end_offset - self._memory
+        if matcher is None:
+            seen = gatherer.select(buffer, start, end, count, self._limits, disk_before, None)
+        elif matcher.record_matters or queue.ext is not None:
+            seen = self._select(queue, units=(buffer, start, end), count=count, matcher=matcher)
+        else:
+            seen = gatherer.select(
+                buffer, start, end, count, self._limits, disk_before, matcher.tag_codes
+            )
+        return GetResult(
+            _STATUS.get(gatherer.status, GetStatus.NO_MATCHED_MESSAGE),
+            offset + seen,
+            low,
+            high,
+            gatherer.copy(),
+            gatherer.count,
+            gatherer.last_offset >= 0 and gatherer.last_offset < disk_before,
+        )
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """First queue offset, and the one behind the last; (0, 0) for no queue."""
+        queue = self._queues.find(topic, queue_id)
+        return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message is so new that it is probably still in the page cache."""
+        queue = self._queues.find(topic, queue_id)
+        unit = None if queue is None else queue.unit(offset)
+        return unit is not None and self._log.end_offset - unit[0] <= self._memory
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When the message at a queue offset was stored; -1 when it is not there."""
+        queue = self._queues.find(topic, queue_id)
+        return -1 if queue is None else self._store_ms(queue, offset)
+
+    def offset_by_time(self, topic: str, queue_id: int, ms: int, *, upper: bool) -> int:
+        """The first queue offset stored at ``ms`` or later, or the last at ``ms`` or before.
+
+        Lower: the end of the queue when all is older.  Upper: the start when all is newer.
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            at = self._store_ms(queue, middle)
+            if at < ms or (upper and at == ms):
+                low = middle + 1
+            else:
+                high = middle
+        return max(low - 1, queue.min_offset) if upper else low
+
+    def earliest_time(self, topic: str | None, queue_id: int | None) -> int:
+        """When the oldest message of a queue, or of the whole store, was stored; -1 for none."""
+        if topic is not None and queue_id is not None:
+            queue = self._queues.find(topic, queue_id)
+            return -1 if queue is None else self._store_ms(queue, queue.min_offset)
+        record = self._log.record(self._log.min_offset)
+        return -1 if record is None else store_time(record, 0)
+
+    def _store_ms(self, queue: ConsumeQueue, offset: int) -> int:
+        unit = queue.unit(offset)
+        record = None if unit is None else self._log.record(unit[0], unit[1])
+        return -1 if record is None else store_time(record, 0)
+
+    def _nothing(
+        self, status: GetStatus, offset: int, better: int, bounds: tuple[int, int]
+    ) -> GetResult:
+        # A replica may simply not have come so far: it does not send consumers elsewhere.
+        return GetResult(status, better if self._corrects else offset, *bounds)
+
+    def _select(
+        self,
+        queue: ConsumeQueue,
+        *,
+        units: tuple[memoryview, int, int],
+        count: int,
+        matcher: Matcher,
+    ) -> int:
+        """What ``Gatherer.select`` does, for filters that look at records or bit maps."""
+        gatherer = self._log.gatherer
+        disk_before = self._log.end_offset - self._memory
+        buffer, start, end = units
+        gatherer.begin((end - start) // QUEUE_UNIT)
+        at = start
+        while end - at >= QUEUE_UNIT:
+            log_offset, size, code = UNIT.unpack_from(buffer, at)
+            if gatherer.is_full(size, count, self._limits, log_offset < disk_before):
+                break
+            at += QUEUE_UNIT
+            gatherer.last_offset = log_offset
+            missed = self._miss(queue, (log_offset, size, code), matcher)
+            if missed is None:
+                gatherer.choose(log_offset, size)
+            elif gatherer.count == 0:
+                gatherer.status = missed
+        return (at - start) // QUEUE_UNIT
+
+    def _miss(
+        self, queue: ConsumeQueue, unit: tuple[int, int, int], matcher: Matcher
+    ) -> int | None:
+        log_offset, size, code = unit
+        if size == FILL_SIZE:
+            return REMOVING
+        ext: QueueExt | None = None
+        if is_address(code) and queue.ext is not None:
+            ext = queue.ext.find(code)
+            if ext is not None:
+                code = ext.tags_code
+        if matcher.tag_codes is not None and code not in matcher.tag_codes:
+            return NO_MATCH
+        if ext is not None and not matcher.may_match(ext):
+            return NO_MATCH
+        if self._log.gatherer.find(log_offset, size) is None:
+            return REMOVING
+        if matcher.record_matters:
+            record = self._log.record(log_offset, size)
+            if record is None:
+                return REMOVING
+            if not matcher.matches(record):
+                return NO_MATCH
+        return None

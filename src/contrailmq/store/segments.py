@@ -1,0 +1,149 @@
+"""Files of one size that together are one long stretch of bytes.
+
+The file that holds offset ``n`` begins at ``n`` rounded down to the size and is named after that
+number.  Offsets run without gaps from the first file to the last; files are added at the end and
+go away at either end.  A file is mapped when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import posixpath
+from collections.abc import Callable, Iterable
+
+from contrailmq.errors import StoreError
+from contrailmq.store.files import Files, Segment
+from contrailmq.store.layout import find_segment_offset
+
+log = logging.getLogger(__name__)
+
+
+class Segments:
+    """The files of the log, or of one queue."""
+
+    __slots__ = ("_files", "_hold", "_open", "_path_of", "_paths", "offsets", "size")
+
+    def __init__(
+        self, files: Files, *, size: int, path_of: Callable[[int], str], hold: bool
+    ) -> None:
+        """``path_of`` names the file for a first offset; ``hold`` keeps its descriptor."""
+        self._files = files
+        self._path_of = path_of
+        self._hold = hold
+        self._open: dict[int, Segment] = {}
+        self._paths: dict[int, str] = {}
+        self.size = size
+        self.offsets: list[int] = []
+
+    def load(self, folders: Iterable[str]) -> None:
+        """Find the files that are there; one of another size is an error.
+
+        An empty last file, left by a crash between its creation and its allocation, is removed.
+        """
+        found: list[tuple[int, str, int]] = []
+        for folder in folders:
+            for name, size in self._files.entries(folder):
+                offset = find_segment_offset(name)
+                if offset is None:
+                    log.warning("not a segment, left alone: path=%s/%s", folder, name)
+                    continue
+                found.append((offset, posixpath.join(folder, name), size))
+        found.sort()
+        if found and found[-1][2] == 0:
+            self._files.remove(found.pop()[1])
+        for offset, path, size in found:
+            if size != self.size:
+                raise StoreError(f"{path} has {size} bytes, its store is set to {self.size}")
+            if self.offsets and offset != self.offsets[-1] + self.size:
+                raise StoreError(
+                    f"{path} does not follow {self._paths[self.offsets[-1]]}: a file is missing"
+                )
+            self.offsets.append(offset)
+            self._paths[offset] = path
+
+    @property
+    def first_offset(self) -> int:
+        """Where the first file begins; 0 without files."""
+        return self.offsets[0] if self.offsets else 0
+
+    @property
+    def limit_offset(self) -> int:
+        """Where the last file ends; 0 without files."""
+        return self.offsets[-1] + self.size if self.offsets else 0
+
+    def base_of(self, offset: int) -> int:
+        """The first offset of the file that holds ``offset``."""
+        return offset - offset % self.size
+
+    def find(self, offset: int) -> Segment | None:
+        """The file that holds an offset, mapped; None when there is none."""
+        base = offset - offset % self.size
+        segment = self._open.get(base)
+        if segment is None and base in self._paths:
+            segment = self._files.open(self._paths[base], hold=self._hold)
+            if segment.size != self.size:
+                segment.close()
+                raise StoreError(f"{segment.path} has changed its size")
+            self._open[base] = segment
+        return segment
+
+    def path(self, base: int) -> str:
+        """The path of a file that is there, or of the one that would be."""
+        return self._paths.get(base) or self._path_of(base)
+
+    def create(self, base: int, *, reserve: bool) -> Segment:
+        """Add the file that begins at ``base``."""
+        segment = self._files.create(
+            self._path_of(base), self.size, reserve=reserve, hold=self._hold
+        )
+        self.adopt(base, segment)
+        return segment
+
+    def adopt(self, base: int, segment: Segment) -> None:
+        """Add a file that was made elsewhere."""
+        assert not self.offsets or base == self.limit_offset
+        self.offsets.append(base)
+        self._paths[base] = segment.path
+        self._open[base] = segment
+
+    def remove_first(self) -> str:
+        """Forget and delete the oldest file; readers in the middle of it keep their view."""
+        base = self.offsets.pop(0)
+        return self._remove(base)
+
+    def remove_from(self, offset: int) -> list[int]:
+        """Delete every file that begins at or behind an offset; their first offsets."""
+        place = bisect.bisect_left(self.offsets, offset)
+        removed = self.offsets[place:]
+        for base in reversed(removed):
+            self._remove(base)
+        del self.offsets[place:]
+        return removed
+
+    def _remove(self, base: int) -> str:
+        path = self._paths.pop(base)
+        segment = self._open.pop(base, None)
+        self._files.remove(path)
+        if segment is not None:
+            segment.close()
+        return path
+
+    def release(self, base: int) -> None:
+        """Unmap one file; it is mapped again when asked for."""
+        segment = self._open.pop(base, None)
+        if segment is not None:
+            segment.close()
+
+    def opened(self) -> list[tuple[int, Segment]]:
+        """The files mapped now, in order."""
+        return sorted(self._open.items(), key=lambda item: item[0])
+
+    def close(self) -> None:
+        """Unmap everything."""
+        for segment in self._open.values():
+            segment.close()
+        self._open.clear()
+
+    def __repr__(self) -> str:
+        return f"<Segments {self.first_offset}..{self.limit_offset} of {self.size}>"

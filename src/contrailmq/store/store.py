@@ -1,0 +1,332 @@
+"""The store: everything below it, behind one object.
+
+``open`` takes the lock, loads what is on disk and recovers; ``run`` keeps flushing and preparing
+until cancelled; ``aclose`` leaves the directory clean.  Everything else is called on the loop and
+does not wait.  The parts: ``CommitLog`` (segments), ``Writing`` (append), ``Derivation`` (log →
+queues, index), ``Reading``, ``LogFlush``/``QueueFlush``/``BufferCommit``, ``Ahead``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from contrailmq.clock import Clock
+from contrailmq.errors import DiskFull, StoreClosed
+from contrailmq.store.ahead import Ahead
+from contrailmq.store.catch_up import catch_up
+from contrailmq.store.checkpoint import Checkpoint
+from contrailmq.store.commit_log import CommitLog
+from contrailmq.store.consume_queue import ConsumeQueues
+from contrailmq.store.derive import Derivation
+from contrailmq.store.files import Files, Lock
+from contrailmq.store.flush import BufferCommit, Fence, LogFlush, QueueFlush
+from contrailmq.store.index import Indexes
+from contrailmq.store.layout import Layout
+from contrailmq.store.read import Reading
+from contrailmq.store.settings import FlushDiskType, StoreSettings
+from contrailmq.store.types import (
+    Appended,
+    BatchAppended,
+    GetResult,
+    KeyMatches,
+    Matcher,
+    NewMessage,
+)
+from contrailmq.store.write import Writing
+
+log = logging.getLogger(__name__)
+
+
+class Store:
+    """One store directory, open for writing. Owned by the loop."""
+
+    def __init__(self, settings: StoreSettings, *, files: Files, clock: Clock) -> None:
+        self.settings = settings
+        self.layout = Layout(settings)
+        self.files = files
+        self.clock = clock
+        self.fence = Fence()
+        self.log = CommitLog(settings, self.layout, files)
+        self.queues = ConsumeQueues(files, self.layout, has_ext=settings.queue_ext_enable)
+        self.indexes = (
+            Indexes(settings, self.layout, files, clock=clock) if settings.index_enable else None
+        )
+        self.derivation = Derivation(settings, self.log, queues=self.queues, indexes=self.indexes)
+        self.writing = Writing(settings, self.log, self.derivation, clock=clock)
+        self.writing.on_roll = self._roll
+        self.reading = Reading(settings, self.log, self.queues, memory_size=files.memory_size())
+        self._lock: Lock | None = None
+        self._executor: ThreadPoolExecutor | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._state = "not open yet"
+        self._is_sync = settings.flush_disk_type is FlushDiskType.SYNC
+        self._follows_append = not self._is_sync and not settings.has_write_buffer
+        self.refusal: str | None = None  # set by retention while the disk is too full
+
+    async def open(self) -> None:
+        """Lock the directory, load it, recover, be ready. On failure nothing is left open."""
+        self._lock = self.files.lock(self.layout.lock)
+        try:
+            self._executor = ThreadPoolExecutor(2, thread_name_prefix="store")
+            self._checkpoint = Checkpoint(self.files, self.layout.checkpoint)
+            was_killed = self.files.exists(self.layout.abort)
+            self.log.load()
+            self.queues.load()
+            if self.indexes is not None:
+                safe_ms = self._checkpoint.index_ms if was_killed else None
+                self.indexes.load(safe_ms=safe_ms)
+            self.files.replace(self.layout.abort, b"")
+            await catch_up(
+                self.log,
+                self.queues,
+                self.derivation,
+                check_crc=self.settings.check_crc_on_recover,
+            )
+            self._build_services()
+            await self._ahead.prepare()
+        except BaseException:
+            self._release()
+            raise
+        self._state = ""
+        log.info(
+            "store open: root=%s killed=%s min=%s end=%s",
+            self.layout.root,
+            was_killed,
+            self.log.min_offset,
+            self.log.end_offset,
+        )
+
+    def _build_services(self) -> None:
+        assert self._checkpoint is not None
+        settings, fence, executor = self.settings, self.fence, self._executor
+        self._flush = LogFlush(
+            settings, self.log, checkpoint=self._checkpoint, fence=fence, executor=executor
+        )
+        self._flush.on_flushed = self._on_flushed
+        self._queue_flush = QueueFlush(
+            settings,
+            self.derivation,
+            queues=self.queues,
+            indexes=self.indexes,
+            checkpoint=self._checkpoint,
+            fence=fence,
+            executor=executor,
+        )
+        self._commit = BufferCommit(settings, self.log, fence=fence, executor=executor)
+        self._commit.on_committed = self._on_committed
+        self._ahead = Ahead(self.log, executor=executor)
+
+    async def run(self) -> None:
+        """Flush and prepare until cancelled. A failed flush ends it with StoreClosed."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._flush.run(), name="log flush")
+                group.create_task(self._queue_flush.run(), name="queue flush")
+                group.create_task(self._ahead.run(), name="segments ahead")
+                if self.log.has_write_buffer:
+                    group.create_task(self._commit.run(), name="buffer commit")
+        except* StoreClosed as group_error:
+            raise group_error.exceptions[0] from group_error
+
+    async def aclose(self) -> None:
+        """Flush everything, write the checkpoint, mark the directory clean, let go of it."""
+        if self._lock is None:
+            return
+        try:
+            if self.fence.reason is None and not self._state:
+                self._state = "the store is closed"
+                await self._leave_clean()
+        finally:
+            self._state = self._state or "the store is closed"
+            self._release()
+
+    async def _leave_clean(self) -> None:
+        if self.log.has_write_buffer:
+            await self._commit.commit()
+        await self._flush.flush()
+        self.derivation.run(self.log.flushed_offset)
+        assert self._checkpoint is not None
+        if self.indexes is not None:
+            last = self.indexes.last()
+            if last is not None:
+                self.indexes.full.append(last)
+        await self._queue_flush.flush(thorough=True)
+        if self.derivation.derived_offset == self.log.end_offset:
+            self.files.remove(self.layout.abort)
+
+    def _release(self) -> None:
+        self.log.close()
+        self.queues.close()
+        if self.indexes is not None:
+            self.indexes.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+            self._checkpoint = None
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # Writing
+
+    def put(self, message: NewMessage) -> Appended:
+        """Append a message; MessageIllegal, DiskFull or StoreClosed when it cannot be.
+
+        Under asynchronous flush it can be read when this returns; under synchronous flush when it
+        is on disk, with the write buffer when it is committed.
+        """
+        self._check_writable()
+        appended = self.writing.put(message)
+        self.appended()
+        return appended
+
+    def put_batch(
+        self, message: NewMessage, inner: bytes | bytearray | memoryview
+    ) -> BatchAppended:
+        """Append every message of a batch body, all or none."""
+        self._check_writable()
+        appended = self.writing.put_batch(message, inner)
+        self.appended()
+        return appended
+
+    def appended(self) -> None:
+        """Records were appended to ``log.writer``, by ``put`` or by a caller of its own: derive."""
+        end = self.log.end_offset
+        if self._follows_append:
+            self.log.set_readable(end)
+            try:
+                self.derivation.run(end)
+            except DiskFull as error:
+                log.warning("a message is stored but not in its queue yet: error=%s", error)
+        elif self._is_sync:
+            self._flush.wake()
+        self._ahead.check(end)
+
+    def wait_flushed(self, end_offset: int) -> asyncio.Future[bool] | None:
+        """For a send that waits for the disk; None when there is nothing to wait for."""
+        return self._flush.wait_flushed(end_offset) if self._is_sync else None
+
+    def writeable_reason(self) -> str | None:
+        """Why nothing can be written now; None when it can."""
+        if self._state or self.fence.reason is not None:
+            return self.fence.reason or self._state
+        return self.refusal
+
+    def _check_writable(self) -> None:
+        if self._state or self.fence.reason is not None:
+            raise StoreClosed(self.fence.reason or f"{self.layout.root}: {self._state}")
+        if self.refusal is not None:
+            raise DiskFull(self.refusal)
+        if self._follows_append and self.derivation.derived_offset != self.log.end_offset:
+            self.derivation.run(self.log.end_offset)  # DiskFull again, or caught up
+
+    def _roll(self) -> None:
+        if self.log.has_write_buffer and (
+            self.log.buffers_in_use() >= self.settings.write_buffer_count
+        ):
+            self._commit.commit_now()
+        self.log.roll()
+        self._ahead.check(self.log.end_offset)
+
+    def _on_flushed(self, offset: int) -> None:
+        if self._is_sync:
+            self.log.set_readable(offset)
+            self._derive_behind(offset)
+
+    def _on_committed(self, offset: int) -> None:
+        self.log.set_readable(offset)
+        self._derive_behind(offset)
+        self._flush.wake()
+
+    def _derive_behind(self, offset: int) -> None:
+        try:
+            self.derivation.run(offset)
+        except DiskFull as error:
+            log.warning("queues fall behind the log: error=%s", error)
+
+    # Reading
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None = None
+    ) -> GetResult:
+        """Up to ``count`` records of a queue from an offset on, gathered."""
+        return self.reading.get(topic, queue_id, offset, count=count, matcher=matcher)
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """First queue offset, and the one behind the last."""
+        return self.reading.bounds(topic, queue_id)
+
+    def offset_by_time(self, topic: str, queue_id: int, ms: int, *, upper: bool = False) -> int:
+        """The first offset stored at ``ms`` or later; ``upper``: the last at ``ms`` or before."""
+        return self.reading.offset_by_time(topic, queue_id, ms, upper=upper)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored; -1 when it is not there."""
+        return self.reading.store_time(topic, queue_id, offset)
+
+    def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
+        """A copy of the record at a log offset; None when there is none."""
+        record = self.log.record(commit_log_offset, size)
+        return None if record is None else bytes(record)
+
+    def query_key(
+        self, topic: str, key: str, *, count: int, begin_ms: int, end_ms: int
+    ) -> KeyMatches:
+        """Log offsets of messages that may have a key, newest first, and the index's freshness."""
+        if self.indexes is None:
+            return KeyMatches([], 0, 0)
+        return self.indexes.query(topic, key, count=count, begin_ms=begin_ms, end_ms=end_ms)
+
+    def earliest_time(self, topic: str | None = None, queue_id: int | None = None) -> int:
+        """When the oldest message of a queue, or of the store, was stored; -1 for none."""
+        return self.reading.earliest_time(topic, queue_id)
+
+    @property
+    def min_offset(self) -> int:
+        """Where the log begins."""
+        return self.log.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """Where the log ends."""
+        return self.log.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Up to where the log is on disk."""
+        return self.log.flushed_offset
+
+    # Changing
+
+    def delete_topic(self, topic: str) -> int:
+        """Delete the queues of a topic; its records stay in the log. How many queues it had."""
+        queues = self.queues.of_topic(topic)
+        for queue in queues:
+            self.derivation.forget(topic, queue.queue_id)
+            self.queues.remove(queue)
+        return len(queues)
+
+    def update(self, settings: StoreSettings) -> None:
+        """Use other settings from now on, as far as they can change while running."""
+        self.settings = settings
+        self.writing.settings = settings
+        self.reading.set(settings)
+        self.log.writer.record_size_max = settings.record_size_max
+        self._flush.settings = self._queue_flush.settings = self._commit.settings = settings
+
+    @property
+    def on_readable(self) -> Callable[[str, int, int], None]:
+        """Called with topic, queue id and new end, once for each queue and batch."""
+        return self.derivation.on_readable
+
+    @on_readable.setter
+    def on_readable(self, callback: Callable[[str, int, int], None]) -> None:
+        self.derivation.on_readable = callback
+
+    def __repr__(self) -> str:
+        return f"<Store {self.layout.root} {self.min_offset}..{self.max_offset}>"
