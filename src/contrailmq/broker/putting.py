@@ -32,9 +32,10 @@ from contrailmq.protocol.properties import (
     encode_properties,
 )
 from contrailmq.protocol.sysflag import TRANSACTION_NONE, with_transaction_type
-from contrailmq.store.types import Appended, NewMessage
+from contrailmq.store.types import Appended, BatchAppended, NewMessage
 
 PROPERTIES_LIMIT_TEXT: Final = "32KB"
+Buffer = bytes | bytearray | memoryview
 
 
 class MessageStore(Protocol):
@@ -44,7 +45,7 @@ class MessageStore(Protocol):
         """Append one message."""
         ...
 
-    def put_batch(self, message: NewMessage, inner: bytes) -> list[Appended]:
+    def put_batch(self, message: NewMessage, inner: Buffer) -> BatchAppended:
         """Append the messages of an encoded batch to one queue, all or none."""
         ...
 
@@ -84,7 +85,7 @@ class Putting:
         self._counters.put(message.topic, message.queue_id, 1, appended.size)
         return appended
 
-    def put_batch(self, message: NewMessage, inner: bytes) -> list[Appended]:
+    def put_batch(self, message: NewMessage, inner: Buffer) -> BatchAppended:
         """Append an encoded batch; raises the BrokerError its sender is to see."""
         try:
             appended = self._store.put_batch(message, inner)
@@ -92,8 +93,8 @@ class Putting:
             raise self._illegal(error) from error
         except (DiskFull, StoreClosed) as error:
             raise self._unavailable(error) from error
-        size = sum(one.size for one in appended)
-        self._counters.put(message.topic, message.queue_id, len(appended), size)
+        size = appended.end_offset - appended.offsets[0]
+        self._counters.put(message.topic, message.queue_id, len(appended.offsets), size)
         return appended
 
     def durable(self, end_offset: int) -> asyncio.Future[ResponseCode] | None:

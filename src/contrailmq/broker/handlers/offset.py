@@ -28,8 +28,8 @@ from contrailmq.protocol.headers.offset import (
 VERSION_5: Final = 413  # MQVersion.V5_0_0
 
 
-class QueueBounds(Protocol):
-    """What this module needs of the store."""
+class FirstMessages(Protocol):
+    """What a new group's first offset depends on."""
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First and next offset of a queue."""
@@ -37,6 +37,14 @@ class QueueBounds(Protocol):
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message is within what the original calls the memory window."""
+        ...
+
+
+class QueueBounds(Protocol):
+    """Where queues begin and end, by offset and by time."""
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """First and next offset of a queue."""
         ...
 
     def offset_by_time(self, topic: str, queue_id: int, ms: int, *, upper: bool = False) -> int:
@@ -51,7 +59,7 @@ class QueueBounds(Protocol):
 class QueryConsumerOffset:
     """Request code 14."""
 
-    def __init__(self, offsets: OffsetTable, topics: TopicTable, queues: QueueBounds) -> None:
+    def __init__(self, offsets: OffsetTable, topics: TopicTable, queues: FirstMessages) -> None:
         self._offsets = offsets
         self._topics = topics
         self._queues = queues

@@ -54,7 +54,7 @@ from contrailmq.protocol.properties import (
     encode_properties,
 )
 from contrailmq.protocol.sysflag import MULTI_TAGS
-from contrailmq.store.types import Appended, NewMessage
+from contrailmq.store.types import NewMessage
 
 VERSION_OF_CLIENT_RETRIES: Final = 121  # MQVersion.V3_4_9: maxReconsumeTimes of the client counts
 MULTI_TAG_TYPE: Final = "MULTI_TAG"
@@ -185,7 +185,13 @@ class SendMessage:
             message.properties = text.encode("utf-8", "replace") + self.suffix
             transaction_id = unique_key[1]
         appended = self._putting.put(message)
-        reply = self._reply(request, queue_id, [appended], transaction_id)
+        reply = self._reply(
+            request,
+            queue_id,
+            offsets=[appended.offset],
+            queue_offset=appended.queue_offset,
+            transaction_id=transaction_id,
+        )
         return self._when_durable(reply, appended.end_offset, wait=message.wait)
 
     def _place(
@@ -239,9 +245,15 @@ class SendMessage:
             reconsume_times=header.reconsume_times or 0,
             wait=properties.get(PROPERTY_WAIT) != "false",
         )
-        appended = self._putting.put_batch(message, bytes(request.body))
-        reply = self._reply(request, queue_id, appended, unique_key)
-        return self._when_durable(reply, appended[-1].end_offset, wait=message.wait)
+        appended = self._putting.put_batch(message, request.body)
+        reply = self._reply(
+            request,
+            queue_id,
+            offsets=appended.offsets,
+            queue_offset=appended.queue_offset,
+            transaction_id=unique_key,
+        )
+        return self._when_durable(reply, appended.end_offset, wait=message.wait)
 
     def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
         """Everything that is checked before a message is looked at; returns its queue."""
@@ -301,14 +313,15 @@ class SendMessage:
             properties[PROPERTY_DELAY] = "-1"
 
     def _reply(
-        self, request: Command, queue_id: int, appended: list[Appended], transaction_id: str
-    ) -> Command:
+        self, request: Command, queue_id: int, *,
+        offsets: list[int], queue_offset: int, transaction_id: str,
+    ) -> Command:  # fmt: skip
         host = self._identity.store_host
         fields = {
             "queueId": str(queue_id),
             "transactionId": transaction_id,
-            "msgId": ",".join(offset_message_id(host, one.offset) for one in appended),
-            "queueOffset": str(appended[0].queue_offset),
+            "msgId": ",".join(offset_message_id(host, offset) for offset in offsets),
+            "queueOffset": str(queue_offset),
         }
         fields.update(self._answer_fields)
         return request.reply(fields=fields)

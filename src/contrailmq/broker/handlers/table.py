@@ -63,7 +63,7 @@ def client_handlers(parts: Parts) -> dict[int, Handler]:
         RequestCode.PULL_MESSAGE: parts.pull,
         RequestCode.LITE_PULL_MESSAGE: parts.pull,
         RequestCode.QUERY_CONSUMER_OFFSET: QueryConsumerOffset(
-            tables.offsets, tables.topics, store
+            tables.offsets, tables.topics, store.reading
         ),
         RequestCode.UPDATE_CONSUMER_OFFSET: UpdateConsumerOffset(
             tables.offsets, tables.topics, tables.groups, live=tables.live
