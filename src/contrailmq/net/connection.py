@@ -6,7 +6,7 @@ says where the bytes are).  The fast lane, if there is one, is asked first and a
 frame it left to the ordinary path, so answers given at once keep the order of their requests.
 
 A handler's answer may come at once, or later (an awaitable, or ``reply``).  Later answers are "in
-flight"; at the bound of a lane its further requests are answered with SYSTEM_BUSY (``inflight``).
+flight"; at the bound of a lane its further requests are answered with SYSTEM_BUSY (``serving``).
 
 A peer that reads slowly fills our write buffer.  Above ``write_high_size`` a server stops taking
 that peer's frames (those already read stay where they are) until the buffer has drained; above
@@ -19,11 +19,8 @@ States: open -> closing (nothing more is read; what is written goes out) -> clos
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from contrailmq.errors import (
@@ -35,18 +32,14 @@ from contrailmq.errors import (
 )
 from contrailmq.net.calls import Calls
 from contrailmq.net.endpoint import Buffer, Endpoint
-from contrailmq.net.inflight import InFlight
 from contrailmq.net.intake import Intake
-from contrailmq.net.peer import host_bytes, host_text
-from contrailmq.net.settings import Lane
+from contrailmq.net.peer import host_bytes, host_text, keep_alive
+from contrailmq.net.serving import Serving
 from contrailmq.net.wire import bad_size, buffers_of, reply_buffers
-from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode
 from contrailmq.protocol.frame import LENGTH_SIZE
 
 log = logging.getLogger(__name__)
-
-Later = Awaitable[Command | None]
 
 JOIN_SIZE_MAX: Final = 64 * 1024  # up to here joining costs less than a gathered write
 
@@ -60,11 +53,9 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_active_at",
-        "_answered",
         "_calls",
         "_close_callbacks",
         "_endpoint",
-        "_in_flight",
         "_intake",
         "_is_paused",
         "_is_reading",
@@ -73,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         "_loop",
         "_out",
         "_read_at",
+        "_serving",
         "_timer",
         "_transport",
         "_until_closed",
@@ -93,9 +85,8 @@ class Connection(asyncio.BufferedProtocol):
             self._loop, limit=self._limits.calls_max, on_timeout=self._on_call_timeout
         )
         self._intake = Intake(endpoint.buffer, endpoint.view)
-        self._in_flight = InFlight(self._limits.in_flight_max)
+        self._serving = Serving(endpoint, self)
         self._out: list[Buffer] | None = None  # the answers of the read being handled
-        self._answered: int | None = None
         self._is_paused = False  # the transport asked us not to write
         self._is_stopped = False  # a graceful close has begun
         self._is_reading = True
@@ -119,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight_count(self) -> int:
         """Requests of the peer whose answers are still to come."""
-        return self._in_flight.total
+        return self._serving.in_flight
 
     @property
     def is_write_paused(self) -> bool:
@@ -157,8 +148,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def reply(self, command: Command) -> None:
         """Answer a request its handler returned None for; a closed connection drops it."""
-        if not self._in_flight.release(command.opaque):
-            self._answered = command.opaque
+        self._serving.release(command.opaque)
         self.send(reply_buffers(command))
 
     def send(self, buffers: Sequence[Buffer]) -> None:
@@ -216,15 +206,12 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.peer, self.peer_host = host_text(peer), host_bytes(peer)
         self.local = host_text(transport.get_extra_info("sockname"))
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        keep_alive(transport)
         self._transport.set_write_buffer_limits(high=self._limits.write_high_size)
         self._set_timer(self._limits.idle_s, self._check_idle)
         refusal = self._endpoint.opened(self)
         if refusal is not None:
-            self._complain(refusal)
+            self._endpoint.complain(self.peer, refusal)
             self.abort(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -323,43 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._calls.settle(command):
                 log.debug("answer nobody awaits: peer=%s opaque=%s", self.peer, command.opaque)
             return
-        is_oneway = bool(command.flag & ONEWAY_FLAG)
-        lane = self._endpoint.lanes.get(command.code, Lane.ADMIN)
-        if self._in_flight.total:
-            refusal = self._in_flight.refusal(command, lane)
-            if refusal is not None:
-                if not is_oneway:
-                    out.extend(reply_buffers(refusal))
-                return
-        self._answered = None
-        result = self._endpoint.dispatcher(command, self)
-        if isinstance(result, Command):
-            if not is_oneway:
-                out.extend(reply_buffers(result))
-        elif result is not None:
-            self._await_answer(command, result, lane)
-        elif not is_oneway and self._answered != command.opaque:
-            self._in_flight.hold(command.opaque, lane)
-
-    def _await_answer(self, command: Command, later: Later, lane: Lane) -> None:
-        self._in_flight.take_off(lane)
-        future = later if isinstance(later, asyncio.Future) else None
-        if future is None:
-            future = self._endpoint.tasks.start(_wait(later), name=f"code-{command.code}")
-        future.add_done_callback(partial(self._answer, command, lane))
-
-    def _answer(self, command: Command, lane: Lane, future: asyncio.Future[Command | None]) -> None:
-        self._in_flight.land(lane)
-        if future.cancelled():
-            reply: Command | None = command.refuse(
-                ResponseCode.SERVICE_NOT_AVAILABLE, "the server is stopping"
-            )
-        else:
-            error = future.exception()
-            failure = self._endpoint.dispatcher.failure
-            reply = future.result() if error is None else failure(command, error)
-        if reply is not None and not command.flag & ONEWAY_FLAG:
-            self.send(reply_buffers(reply))
+        self._serving.serve(command, out)
 
     def _write(self, buffers: Sequence[Buffer]) -> None:
         transport = self._transport
@@ -376,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
             size, size_max = transport.get_write_buffer_size(), self._limits.write_size_max
             if size > size_max:
                 reason = f"slow reader: {size} bytes wait for it, at most {size_max}"
-                self._complain(reason)
+                self._endpoint.complain(self.peer, reason)
                 self.abort(reason)
 
     def _steer_reading(self) -> None:
@@ -409,25 +360,16 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if self.close_reason is not None or transport is None:
             raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
-        if self._is_paused:
-            size, size_max = transport.get_write_buffer_size(), self._limits.write_size_max
-            if size > size_max:
-                raise TooManyRequests(
-                    f"{self.peer}: {size} bytes wait to be sent, at most {size_max}"
-                )
+        if self._is_paused and transport.get_write_buffer_size() > self._limits.write_size_max:
+            raise TooManyRequests(
+                f"{self.peer}: {self._limits.write_size_max} bytes wait to be sent"
+            )
 
     def _reject(self, error: Exception) -> None:
         if not isinstance(error, RemoteProtocolError):
             log.error("connection failed: peer=%s", self.peer, exc_info=error)
-        self._complain(str(error))
+        self._endpoint.complain(self.peer, str(error))
         self.close(str(error))
-
-    def _complain(self, reason: str) -> None:
-        held_back = self._endpoint.noise.held_back(self.peer.rpartition(":")[0])
-        if held_back is not None:
-            log.warning(
-                "connection closed: peer=%s reason=%s similar=%s", self.peer, reason, held_back
-            )
 
     def _end(self, reason: str) -> None:
         if self.close_reason is not None:
@@ -462,7 +404,3 @@ class Connection(asyncio.BufferedProtocol):
         silent_s = self._loop.time() - self._read_at
         if not self._limits.is_server and silent_s >= self._limits.dead_after_s <= timeout_s:
             self.abort(f"no byte came for {silent_s:.1f} s while an answer was awaited")
-
-
-async def _wait(later: Later) -> Command | None:
-    return await later

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from contrailmq.lifecycle import Tasks
@@ -10,11 +11,21 @@ from contrailmq.net.noise import Noise
 from contrailmq.net.settings import Lane, Limits
 from contrailmq.protocol.command import Command
 
+log = logging.getLogger(__name__)
+
 C = TypeVar("C")
 C_contra = TypeVar("C_contra", contravariant=True)
 Buffer = bytes | bytearray | memoryview
 
 READ_SIZE: Final = 256 * 1024
+
+
+class Sender(Protocol):
+    """What writes encoded frames: a connection."""
+
+    def send(self, buffers: Sequence[Buffer], /) -> None:
+        """Write frames, in order."""
+        ...
 
 
 class FastLane(Protocol[C_contra]):
@@ -65,7 +76,7 @@ class Endpoint(Generic[C]):
     ) -> None:
         self.dispatcher = dispatcher
         self.limits = limits
-        self.noise = noise
+        self._noise = noise
         self.lanes: dict[int, Lane] = {int(code): value for code, value in (lanes or {}).items()}
         self.lane = lane
         self.tasks = Tasks()
@@ -87,3 +98,9 @@ class Endpoint(Generic[C]):
     def closed(self, connection: C) -> None:
         """Forget a connection that has ended."""
         self.connections.pop(connection, None)
+
+    def complain(self, peer: str, reason: str) -> None:
+        """Log that a connection is closed for a fault of its peer, not too often per host."""
+        held_back = self._noise.held_back(peer.rpartition(":")[0])
+        if held_back is not None:
+            log.warning("connection closed: peer=%s reason=%s similar=%s", peer, reason, held_back)

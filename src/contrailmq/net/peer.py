@@ -1,8 +1,11 @@
-"""Addresses of peers, as text and as the bytes a message record stores."""
+"""Peers: their addresses as text and as the bytes a message record stores, and their sockets."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
+import socket
 from typing import Any
 
 
@@ -18,6 +21,14 @@ def host_bytes(name: Any) -> bytes:
     if found is None:
         return bytes(8)
     return found[0].packed + found[1].to_bytes(4, "big")
+
+
+def keep_alive(transport: asyncio.BaseTransport) -> None:
+    """Let the kernel look after a peer that is silent; simulated connections have no socket."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def _split(name: Any) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int] | None:

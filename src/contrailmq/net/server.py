@@ -90,7 +90,7 @@ async def drain(endpoint: Endpoint[Connection], *, drain_s: float) -> None:
         connection.close("closing down")
     if not connections:
         return
-    waits = [asyncio.ensure_future(connection.wait_closed()) for connection in connections]
+    waits = [endpoint.tasks.start(connection.wait_closed()) for connection in connections]
     _, late = await asyncio.wait(waits, timeout=max(drain_s, 0.1))
     if late:
         for connection in connections:

@@ -225,8 +225,6 @@ class SimTransport(asyncio.Transport):
         self.network.transports[self] = None
         protocol.connection_made(self)
 
-    # -- asyncio's interface
-
     def is_closing(self) -> bool:
         """Whether it is closed or about to be."""
         return self._is_closing
@@ -285,8 +283,6 @@ class SimTransport(asyncio.Transport):
             return
         if self.network.is_open(self.ip, other.ip):
             other.break_off(ConnectionResetError("connection reset by peer"))
-
-    # -- the wire
 
     def vanish(self) -> None:
         """This end's machine has crashed: nobody is told, and nothing more leaves it."""

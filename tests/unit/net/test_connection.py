@@ -163,7 +163,7 @@ def test_an_answer_nobody_awaits_is_dropped(world: Run) -> None:
         (b"\x01\x00\x00\x01", "frame of 16777217 bytes"),
         (b"\x16\x03\x01\x02\x00\x01", "speaks TLS"),
         (b"GET / HTTP/1.1\r\n\r\n", "speaks HTTP"),
-        (b"\x00\x00\x00\x08\x00\x00\x00\x04{{{{", "not JSON"),
+        (b"\x00\x00\x00\x08\x00\x00\x00\x04{{{{", "JSON"),
         (b"\x00\x00\x00\x08\x00\x00\x00\x05{{{{", "header of 5 bytes"),
         (b"\x00\x00\x00\x08\x07\x00\x00\x04abcd", "serialization type 7"),
         (b"\x00\x00\x00\x08\x01\x00\x00\x04abcd", "cut off"),

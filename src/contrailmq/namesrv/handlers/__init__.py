@@ -1,0 +1,1 @@
+"""What the name server does with each request code, by family."""

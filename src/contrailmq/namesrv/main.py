@@ -1,0 +1,92 @@
+"""``contrail namesrv``: arguments as mqnamesrv has them, the configuration file, signals."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from contrailmq.clock import SystemClock
+from contrailmq.namesrv.app import NameServer
+from contrailmq.namesrv.settings import Configuration, read_file
+from contrailmq.net.loop import run
+
+IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath", "configStorePath", "orderMessageEnable")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a name server until SIGTERM or SIGINT; returns the exit code."""
+    options = _parser().parse_args(list(argv))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configuration = _configuration(options)
+    if options.print_all or options.print_important:
+        for line in configuration.as_text().splitlines():
+            if options.print_all or line.partition("=")[0] in IMPORTANT:
+                print(line)
+        return 0
+    run(_serve(configuration))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="contrail namesrv", description="Run a name server.")
+    parser.add_argument("-c", "--configFile", metavar="FILE", help="name server properties file")
+    parser.add_argument("-n", "--namesrvAddr", metavar="LIST", help="taken for mqnamesrv's sake")
+    parser.add_argument(
+        "-p",
+        "--printConfigItem",
+        dest="print_all",
+        action="store_true",
+        help="print all settings and exit",
+    )
+    parser.add_argument(
+        "-m",
+        "--printImportantConfig",
+        dest="print_important",
+        action="store_true",
+        help="print the important settings and exit",
+    )
+    parser.add_argument("--host", help="address to listen on (bindAddress)")
+    parser.add_argument("--port", help="port to listen on (listenPort, 9876)")
+    parser.add_argument("--store", metavar="DIR", help="where kvConfig.json is kept")
+    parser.add_argument(
+        "--strict-config", action="store_true", help="an unknown setting is an error"
+    )
+    return parser
+
+
+def _configuration(options: argparse.Namespace) -> Configuration:
+    home = Path(options.store) if options.store else Path.home() / "namesrv"
+    properties = {
+        "kvConfigPath": str(home / "kvConfig.json"),
+        "configStorePath": str(home / "namesrv.properties"),
+    }
+    if options.configFile:
+        properties["configStorePath"] = str(Path(options.configFile).absolute())
+        properties.update(read_file(Path(options.configFile)))
+    if options.host:
+        properties["bindAddress"] = options.host
+    if options.port:
+        properties["listenPort"] = options.port
+    return Configuration.of(properties, strict=options.strict_config)
+
+
+async def _serve(configuration: Configuration) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = NameServer(configuration, clock=SystemClock(), rng=random.Random())
+    async with server:
+        host = configuration.settings.bind_address
+        print(f"The Name Server boot success. Listening on {host}:{server.port}", flush=True)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""The requests of one peer: given to the dispatcher, and counted until they are answered.
+
+A request is in flight from the moment its handler returned without an answer until the answer is
+there.  At the bound of its lane a request is refused with SYSTEM_BUSY before its handler sees it;
+the remark names the bound.  Lanes do not count against each other: pulls that wait do not keep
+sends out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+from typing import Generic, TypeVar
+
+from contrailmq.net.endpoint import Buffer, Endpoint, Sender
+from contrailmq.net.settings import Lane
+from contrailmq.net.wire import reply_buffers
+from contrailmq.protocol.codes import ResponseCode
+from contrailmq.protocol.command import ONEWAY_FLAG, Command
+
+C = TypeVar("C", bound=Sender)
+Later = Awaitable[Command | None]
+
+
+class Serving(Generic[C]):
+    """Serves the requests of one connection."""
+
+    __slots__ = (
+        "_answered",
+        "_connection",
+        "_counts",
+        "_endpoint",
+        "_held",
+        "_limits",
+        "in_flight",
+    )
+
+    def __init__(self, endpoint: Endpoint[C], connection: C) -> None:
+        self._endpoint = endpoint
+        self._connection = connection
+        self._limits = endpoint.limits.in_flight_max
+        self._counts = [0, 0, 0]
+        self._held: dict[int, Lane] = {}  # by opaque: somebody will call ``reply``
+        self._answered: int | None = None
+        self.in_flight = 0
+
+    def serve(self, request: Command, out: list[Buffer]) -> None:
+        """Call the handler; an answer given at once is appended to ``out``."""
+        is_oneway = bool(request.flag & ONEWAY_FLAG)
+        lane = self._endpoint.lanes.get(request.code, Lane.ADMIN)
+        if self.in_flight and self._counts[lane] >= self._limits[lane]:
+            if not is_oneway:
+                out.extend(reply_buffers(self._refusal(request, lane)))
+            return
+        self._answered = None
+        result = self._endpoint.dispatcher(request, self._connection)
+        if isinstance(result, Command):
+            if not is_oneway:
+                out.extend(reply_buffers(result))
+        elif result is not None:
+            self._await_answer(request, result, lane)
+        elif not is_oneway and self._answered != request.opaque:
+            self._hold(request.opaque, lane)
+
+    def release(self, opaque: int) -> None:
+        """``reply`` was called for this request."""
+        lane = self._held.pop(opaque, None)
+        if lane is not None:
+            self._land(lane)
+        else:
+            self._answered = opaque
+
+    def _refusal(self, request: Command, lane: Lane) -> Command:
+        return request.refuse(
+            ResponseCode.SYSTEM_BUSY,
+            f"[OVERLOAD]system busy: {self._counts[lane]} {lane.name.lower()} requests of this "
+            f"connection are in flight, at most {self._limits[lane]}",
+        )
+
+    def _hold(self, opaque: int, lane: Lane) -> None:
+        if opaque not in self._held:  # a peer may use a number twice; it counts once
+            self._held[opaque] = lane
+            self._take_off(lane)
+
+    def _await_answer(self, request: Command, later: Later, lane: Lane) -> None:
+        self._take_off(lane)
+        future = later if isinstance(later, asyncio.Future) else None
+        if future is None:
+            future = self._endpoint.tasks.start(_wait(later), name=f"code-{request.code}")
+        future.add_done_callback(partial(self._answer, request, lane))
+
+    def _answer(self, request: Command, lane: Lane, future: asyncio.Future[Command | None]) -> None:
+        self._land(lane)
+        if future.cancelled():
+            reply: Command | None = request.refuse(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "the server is stopping"
+            )
+        else:
+            error = future.exception()
+            failure = self._endpoint.dispatcher.failure
+            reply = future.result() if error is None else failure(request, error)
+        if reply is not None and not request.flag & ONEWAY_FLAG:
+            self._connection.send(reply_buffers(reply))
+
+    def _take_off(self, lane: Lane) -> None:
+        self._counts[lane] += 1
+        self.in_flight += 1
+
+    def _land(self, lane: Lane) -> None:
+        self._counts[lane] -= 1
+        self.in_flight -= 1
+
+
+async def _wait(later: Later) -> Command | None:
+    return await later
