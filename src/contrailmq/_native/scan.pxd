@@ -32,19 +32,28 @@ cdef bint _page_lost(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t
     topic_size=cython.int, topic_end=cython.Py_ssize_t, properties_size=cython.int,
 )
 cdef long long _check(
-    const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t limit, long long base,
-    bint crc, bint pages,
+    const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t limit, long long base, bint crc
 ) except? -77
 
 cdef int _bounds(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t limit) except -1
 
 @cython.locals(
-    count=cython.longlong, last=cython.Py_ssize_t, size=cython.longlong, store_ms=cython.longlong
+    limit=cython.Py_ssize_t, count=cython.longlong, last=cython.Py_ssize_t, size=cython.longlong,
+    store_ms=cython.longlong,
 )
 cpdef tuple walk(
-    const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t limit, long long base,
-    bint crc, bint pages,
+    const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t until, long long base,
+    bint crc, long long doubt_ms,
 )
+
+@cython.locals(
+    end=cython.Py_ssize_t, at=cython.Py_ssize_t, sys_flag=cython.uint, topic_size=cython.int,
+    topic_end=cython.Py_ssize_t,
+)
+cdef bint _is_torn(const unsigned char[::1] data, Py_ssize_t position, long long size) noexcept
+
+@cython.locals(at=cython.Py_ssize_t, seen=cython.int, step=cython.int)
+cpdef Py_ssize_t find_nonzero(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end) except? -77
 
 @cython.locals(count=cython.Py_ssize_t, room=cython.Py_ssize_t, size=cython.longlong)
 cpdef tuple collect(
@@ -86,3 +95,11 @@ cpdef tuple match_units(
 cpdef tuple check_chains(
     const unsigned char[::1] data, Py_ssize_t slots, long long next_entry, unsigned char[::1] seen
 )
+
+@cython.locals(
+    entries=cython.Py_ssize_t, before=cython.longlong, offset=cython.longlong,
+    number=cython.longlong,
+)
+cpdef long long find_disorder(
+    const unsigned char[::1] data, Py_ssize_t slots, long long next_entry
+) except? -77

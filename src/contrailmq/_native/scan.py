@@ -6,9 +6,9 @@ up to and fits into the segment, its own position is where it was found, its top
 
 A body's checksum does not cover the topic and the properties.  After a power cut a page of the
 file may have gone back to what it was when it last reached the disk, that is, to zeros from some
-place in it up to its end.  So, by choice (``pages``), a record whose topic or properties have a
-zero byte at the end of a page, or at the record's own end, is refused too: it was only partly
-written.  No name and no property string made by a client has one there.
+place in it up to its end.  So a record that is not vouched for (``doubt_ms``) is refused too when
+its topic or properties have a zero byte at the end of a page, or at the record's own end: it was
+only partly written.  No name and no property string made by a client has one there.
 
 Everything is given as one contiguous view of a whole segment; ``base`` is the segment's offset in
 the log, a position is a place in the view.  No position outside the view is ever touched.
@@ -40,6 +40,7 @@ DAMAGE = {  # or a record still being written
     LOST_PAGE: "part of the record was never written",
 }
 PAGE = 4096
+NO_DOUBT = (1 << 63) - 1  # every record is vouched for
 
 _MAGIC_V1 = 0xDAA320A7
 _MAGIC_V2 = 0xDAA320AB
@@ -152,7 +153,7 @@ def _page_lost(data: Bytes, start: int, end: int) -> bool:
     return False
 
 
-def _check(data: Bytes, position: int, limit: int, base: int, crc: bool, pages: bool) -> int:
+def _check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
     """Size of the whole record at ``position``, or minus the reason why there is none."""
     room = limit - position
     if room < 8:
@@ -200,9 +201,6 @@ def _check(data: Bytes, position: int, limit: int, base: int, crc: bool, pages: 
     if crc and body_size:
         if crc32(data, body, body + body_size) & 0x7FFFFFFF != _u32(data, position + 8):
             return -_BAD_CRC
-    if pages:
-        if _page_lost(data, at, topic_end) or _page_lost(data, topic_end + 2, end):
-            return -_LOST_PAGE
     return size
 
 
@@ -212,25 +210,68 @@ def _bounds(data: Bytes, position: int, limit: int) -> None:
 
 
 def walk(
-    data: Bytes, position: int, limit: int, base: int, crc: bool, pages: bool
+    data: Bytes, position: int, until: int, base: int, crc: bool, doubt_ms: int
 ) -> tuple[int, int, int, int]:
     """Pass over whole records: where it stopped, how many, why, and the last store time.
 
-    The answer is ``(position, count, reason, store_ms)``; ``store_ms`` is -1 when no record was
-    passed.
+    Ends (``END``) at the first record that begins at ``until`` or later; records themselves may
+    reach beyond it.  What was stored after ``doubt_ms`` is looked at for lost pages too.  The
+    answer is ``(position, count, reason, store_ms)``; ``store_ms`` is -1 when none was passed.
     """
-    _bounds(data, position, limit)
+    _bounds(data, position, until)
+    limit = len(data)
     count = 0
     last = -1
-    while True:
-        size = _check(data, position, limit, base, crc, pages)
+    size = 0
+    while position < until:
+        size = _check(data, position, limit, base, crc)
         if size <= 0:
+            break
+        if store_time(data, position) > doubt_ms and _is_torn(data, position, size):
+            size = -_LOST_PAGE
             break
         last = position
         position += size
         count += 1
+        size = 0
     store_ms = store_time(data, last) if last >= 0 else -1
     return position, count, -size, store_ms
+
+
+def _is_torn(data: Bytes, position: int, size: int) -> bool:
+    """Whether topic or properties of a checked record end a page, or the record, with a zero."""
+    end = position + size
+    at = position + 84
+    sys_flag = _u32(data, position + 36)
+    if sys_flag & 0x10:
+        at += 12
+    if sys_flag & 0x20:
+        at += 12
+    at += 4 + _u32(data, at)
+    if _u32(data, position + 4) == _MAGIC_V1:
+        topic_size = int(data[at])
+        at += 1
+    else:
+        topic_size = data[at] * 256 + data[at + 1]
+        at += 2
+    topic_end = at + topic_size
+    return _page_lost(data, at, topic_end) or _page_lost(data, topic_end + 2, end)
+
+
+def find_nonzero(data: Bytes, start: int, end: int) -> int:
+    """The first position from ``start`` on whose byte is not zero; ``end`` when all are."""
+    _bounds(data, start, end)
+    at = start
+    while end - at >= 64:
+        seen = 0
+        for step in range(64):
+            seen |= data[at + step]
+        if seen != 0:
+            break
+        at += 64
+    while at < end and data[at] == 0:
+        at += 1
+    return max(at, start)
 
 
 def collect(
@@ -241,7 +282,7 @@ def collect(
     count = 0
     room = len(out)
     while True:
-        size = _check(data, position, limit, base, crc, False)
+        size = _check(data, position, limit, base, crc)
         if size <= 0:
             break
         if count >= room:
@@ -256,7 +297,7 @@ def collect(
 def check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
     """Size of the whole record at ``position``, or minus the reason why there is none."""
     _bounds(data, position, limit)
-    return _check(data, position, limit, base, crc, False)
+    return _check(data, position, limit, base, crc)
 
 
 def store_time(data: Bytes, position: int) -> int:
@@ -277,7 +318,7 @@ def fields(
     ``(size, queue_id, queue_offset, sys_flag, store_ms, body, body_size, topic, topic_size,
     properties, properties_size)``: ``body``, ``topic`` and ``properties`` are positions.
     """
-    size = _check(data, position, len(data), _i64_at(data, position + 28) - position, False, False)
+    size = _check(data, position, len(data), _i64_at(data, position + 28) - position, False)
     if size <= 0:
         raise ValueError("scan: no record here")
     queue_id = _u32(data, position + 12)
@@ -342,7 +383,7 @@ def match_units(
         if offset < base or offset >= base + limit:
             return index, _END
         position = offset - base
-        size = _check(data, position, limit, base, False, False)
+        size = _check(data, position, limit, base, False)
         if size <= 0:
             return index, -size if size else _BAD_SIZE
         if size != _u32(units, at + 8):
@@ -405,3 +446,17 @@ def check_chains(data: Bytes, slots: int, next_entry: int, seen: bytearray) -> t
                 return 2, slot, number
             number = before
     return 0, used, reached
+
+
+def find_disorder(data: Bytes, slots: int, next_entry: int) -> int:
+    """The first entry of an index file that points before the one ahead of it; 0 without one."""
+    entries = 40 + 4 * slots
+    if slots <= 0 or entries + _UNIT_SIZE * next_entry > len(data):
+        raise ValueError("scan: range outside the view")
+    before = 0
+    for number in range(1, next_entry):
+        offset = _i64(data, entries + _UNIT_SIZE * number + 4)
+        if offset < before:
+            return number
+        before = offset
+    return 0

@@ -26,7 +26,7 @@ def check_log(log: LogView, report: Report, *, check_crc: bool, live: bool) -> L
         if data is None:
             continue  # retention took it meanwhile
         position, count, reason, store_ms = scan.walk(
-            data, 0, len(data), segment.offset, check_crc, False
+            data, 0, len(data), segment.offset, check_crc, scan.NO_DOUBT
         )
         report.counts["segments"] += 1
         report.counts["records"] += count

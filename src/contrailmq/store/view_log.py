@@ -172,7 +172,7 @@ class LogView:
             if segment is None or data is None:
                 return Stop(offset, scan.END, "", 0, total)
             position, count, reason, _ = scan.walk(
-                data, offset - segment.offset, len(data), segment.offset, check_crc, False
+                data, offset - segment.offset, len(data), segment.offset, check_crc, scan.NO_DOUBT
             )
             total += count
             if reason not in (scan.BLANK, scan.END):
