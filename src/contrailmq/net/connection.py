@@ -235,10 +235,6 @@ class Connection(asyncio.BufferedProtocol):
         self._active_at = self._read_at = self._loop.time()
         self._take(*self._intake.filled(nbytes))
 
-    def eof_received(self) -> bool:
-        """The peer sends no more: close (what is still to be written goes out)."""
-        return False
-
     def pause_writing(self) -> None:
         """The write buffer is above its mark."""
         self._is_paused = True
@@ -353,8 +349,6 @@ class Connection(asyncio.BufferedProtocol):
                 raise RequestTimeout(f"{self.peer} took no bytes within {timeout_s:g} s")
             await asyncio.wait((self._writable,), timeout=left)
         return max(deadline - self._loop.time(), 0.001)
-
-    # -- ending
 
     def _check_open(self) -> None:
         transport = self._transport
