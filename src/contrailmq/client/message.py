@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from contrailmq._native import records
 from contrailmq._native.records import RecordFields
@@ -132,12 +132,15 @@ class Receipt:
         return self.message_id.split(",")
 
 
-class Origin(NamedTuple):
-    """What all messages of one pulled queue share."""
+class Origin:
+    """Where messages were pulled from: what all of one queue share."""
 
-    queue: MessageQueue
-    group: str
-    namespace: str = ""
+    __slots__ = ("group", "namespace", "queue")
+
+    def __init__(self, queue: MessageQueue, group: str, namespace: str = "") -> None:
+        self.queue = queue
+        self.group = group
+        self.namespace = namespace
 
 
 class ReceivedMessage(RecordFields):

@@ -2,9 +2,12 @@
 
 Theory of operation.  Pulled messages come in rising offsets.  Each is *waiting* (not handed out),
 *out* (with a worker) or *settled* (acknowledged, or sent back to the broker).  What may be
-committed is the smallest offset that is not settled, or, when nothing is left, the offset after
-the last one seen: a restart then repeats, but never skips.  Flow control reads three numbers:
-how many are cached, how many bytes, and how far the cached offsets span.
+committed is the smallest offset that is not settled, or, when nothing is left, the offset the next
+pull begins at: a restart then repeats, but never skips.  Flow control reads three numbers: how
+many are cached, how many bytes, and how far the cached offsets span.
+
+A queue whose offset is moved gets a new ``ProcessQueue``; late settlements of the old one then
+hit nothing.
 """
 
 from __future__ import annotations
@@ -15,17 +18,10 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Cached(Protocol):
-    """What the queue needs to know of a message."""
+    """What the queue needs to know of a message; both are its record's."""
 
-    @property
-    def offset(self) -> int:
-        """Its offset in the queue."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """The bytes it is counted with."""
-        ...
+    queue_offset: int
+    store_size: int
 
 
 M = TypeVar("M", bound=Cached)
@@ -34,27 +30,19 @@ M = TypeVar("M", bound=Cached)
 class ProcessQueue(Generic[M]):
     """Cached messages of one queue, and the offset that may be committed."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_next", "_order", "_settled", "_waiting", "size")
+
+    def __init__(self, next_offset: int) -> None:
         self._waiting: deque[M] = deque()
         self._order: deque[int] = deque()
         self._settled: set[int] = set()
-        self._sizes = 0
-        self._next = -1
-        self.dropped = False  # the queue belongs to another member now: settle, but do not commit
-        self.locked = False
-        self.locked_at_ms = 0
-        self.last_pull_ms = 0
-        self.last_settled_ms = 0
+        self._next = next_offset
+        self.size = 0
 
     @property
     def count(self) -> int:
         """Messages not settled."""
         return len(self._order) - len(self._settled)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the messages not settled."""
-        return self._sizes
 
     @property
     def span(self) -> int:
@@ -67,18 +55,27 @@ class ProcessQueue(Generic[M]):
         return len(self._waiting)
 
     @property
+    def out(self) -> int:
+        """Messages handed out and not settled."""
+        return self.count - len(self._waiting)
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next pull begins."""
+        return self._next
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """First and last cached offset; zeros when nothing is cached."""
         return (self._order[0], self._order[-1]) if self._order else (0, 0)
 
-    def add(self, messages: Sequence[M]) -> None:
+    def add(self, messages: Sequence[M], next_offset: int) -> None:
         """Cache pulled messages; their offsets rise and follow those already here."""
-        if not messages:
-            return
-        self._waiting.extend(messages)
-        self._order.extend([message.offset for message in messages])
-        self._sizes += sum([message.size for message in messages])
-        self._next = messages[-1].offset + 1
+        if messages:
+            self._waiting.extend(messages)
+            self._order.extend([message.queue_offset for message in messages])
+            self.size += sum([message.store_size for message in messages])
+        self._next = next_offset
 
     def take(self, count: int) -> list[M]:
         """Hand out up to ``count`` messages, oldest first."""
@@ -93,34 +90,33 @@ class ProcessQueue(Generic[M]):
         """Take back messages that were handed out; they are the next to be handed out again."""
         self._waiting.extendleft(reversed(messages))
 
+    def drop_waiting(self) -> None:
+        """Hand out nothing more; what waits stays unsettled, so it is not committed."""
+        self._waiting.clear()
+
     def settle(self, message: M) -> None:
         """A message needs no more work here; settling twice does nothing."""
-        offset = message.offset
-        order, settled = self._order, self._settled
-        if not order or offset < order[0] or offset in settled:
+        offset = message.queue_offset
+        order = self._order
+        if not order or offset < order[0]:
             return
-        self._sizes -= message.size
+        settled = self._settled
         if offset != order[0]:
-            settled.add(offset)
+            if offset not in settled:
+                settled.add(offset)
+                self.size -= message.store_size
             return
+        self.size -= message.store_size
         order.popleft()
-        while order and order[0] in settled:
+        while settled and order[0] in settled:
             settled.remove(order.popleft())
 
     def commit_offset(self) -> int:
-        """The offset a restart should begin at; -1 when no message was ever here."""
+        """The offset a restart should begin at."""
         return self._order[0] if self._order else self._next
-
-    def clear(self) -> None:
-        """Forget everything; used when the queue is taken away or its offset is reset."""
-        self._waiting.clear()
-        self._order.clear()
-        self._settled.clear()
-        self._sizes = 0
-        self._next = -1
 
     def __repr__(self) -> str:
         return (
-            f"<ProcessQueue count={self.count} waiting={self.waiting} bytes={self._sizes}"
-            f" commit={self.commit_offset()} dropped={self.dropped} locked={self.locked}>"
+            f"<ProcessQueue count={self.count} waiting={self.waiting} bytes={self.size}"
+            f" commit={self.commit_offset()} next={self._next}>"
         )

@@ -65,6 +65,10 @@ class RouteBook:
         """The queues to send to, if they are known and there are any."""
         return self._publish.get(topic)
 
+    def find_subscribe(self, topic: str) -> list[MessageQueue] | None:
+        """The readable queues of a topic, sorted, if its route is known."""
+        return self._subscribe.get(topic)
+
     async def publish(self, topic: str, *, default_topic: str, queue_count: int) -> PublishRoute:
         """The queues to send to; a topic that does not exist yet gets the default topic's."""
         found = self._publish.get(topic)

@@ -145,6 +145,12 @@ class Session:
             raise NetworkError(f"broker {broker_name} has no master in the routes known here")
         return routes.vip(address) if self.settings.vip_channel else address
 
+    def pick(self, broker_names: Sequence[str]) -> str:
+        """One of several brokers, at random; raises when there is none."""
+        if not broker_names:
+            raise NetworkError("no broker is known for this topic")
+        return broker_names[self.world.rng.randrange(len(broker_names))]
+
     def keeper(self, broker_name: str) -> str:
         """The address for offsets and locks: the master, else any member of the broker."""
         found = self.routes.find_reader(broker_name)

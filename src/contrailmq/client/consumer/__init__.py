@@ -1,0 +1,1 @@
+"""Consumers: push (concurrent, ordered, broadcast), pull, and lite pull."""

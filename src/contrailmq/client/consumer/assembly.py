@@ -1,0 +1,365 @@
+"""The parts of a push consumer put together, and its life: start, rebalance, close.
+
+``Engine`` owns every task of the consumer.  It is what the group's member hands queues to
+(``Owner``), and what the broker's questions are answered from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from contrailmq.client.allocate import Strategy
+from contrailmq.client.broker_calls import BrokerCalls
+from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Hands, Workers
+from contrailmq.client.consumer.inspection import Inspection
+from contrailmq.client.consumer.locks import Locks
+from contrailmq.client.consumer.member import BROADCASTING, CLUSTERING, Member
+from contrailmq.client.consumer.mismatch import Mismatch
+from contrailmq.client.consumer.pull_loop import PullLoop
+from contrailmq.client.consumer.puller import Puller
+from contrailmq.client.consumer.send_back import SendBack
+from contrailmq.client.consumer.settling import Settling
+from contrailmq.client.consumer.subscription import StartPosition
+from contrailmq.client.consumer.work import Inbox, QueueWork
+from contrailmq.client.crew import Crew
+from contrailmq.client.message import ReceivedMessage
+from contrailmq.client.offset_store import LocalOffsets, OffsetStore, RemoteOffsets
+from contrailmq.client.sender import Sender
+from contrailmq.client.session import Session, wait_event
+from contrailmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, World
+from contrailmq.errors import ClientError
+from contrailmq.protocol.bodies.heartbeat import SubscriptionData
+from contrailmq.protocol.names import CLIENT_INNER_PRODUCER_GROUP, retry_topic
+from contrailmq.protocol.queue import MessageQueue
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_ORDERED_DRAIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What kind of push consumer is wanted."""
+
+    group: str
+    subscriptions: dict[str, SubscriptionData]
+    start: StartPosition
+    strategy: Strategy
+    ordered: bool
+    broadcast: bool
+    handler: BatchHandler | None
+    workers: int
+    batch: int
+
+
+class Engine:
+    """A running push consumer without its public face."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        *,
+        name_servers: str | Sequence[str] | None,
+        settings: ConsumerSettings,
+        client: ClientSettings,
+        world: World,
+    ) -> None:
+        self._shape = shape
+        self._settings = settings
+        self._session = Session(
+            f"consumer {shape.group}",
+            name_servers=name_servers,
+            settings=client,
+            world=world,
+            stable_id=shape.broadcast,
+        )
+        if not shape.broadcast:
+            topic = retry_topic(shape.group)
+            shape.subscriptions[topic] = SubscriptionData(
+                topic=topic, sub_string="*", sub_version=world.clock.now_ms()
+            )
+        name = f"consumer {shape.group}"
+        self._crew = Crew(name)  # pulls, rebalance, commits
+        self._hands = Crew(name)  # handlers
+        self._errands = Crew(name)  # messages on their way back
+        self._works: dict[MessageQueue, QueueWork] = {}
+        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._inbox = Inbox(ordered=shape.ordered)
+        self._calls = BrokerCalls(self._session, shape.group)
+        self._puller = Puller(self._session, shape.group)
+        self._locks = Locks(self._calls, life_s=settings.lock_life_s)
+        self._pulls = PullLoop(
+            self._session,
+            self._puller,
+            self._inbox,
+            settings,
+            ordered=shape.ordered,
+            commits=not shape.broadcast,
+            on_moved=self._moved,
+        )
+        self._member = Member(
+            self._session,
+            shape.group,
+            subscriptions=shape.subscriptions,
+            settings=settings,
+            strategy=shape.strategy,
+            start=shape.start,
+            model=BROADCASTING if shape.broadcast else CLUSTERING,
+            consume_type="CONSUME_PASSIVELY",
+            calls=self._calls,
+        )
+        self._offsets: OffsetStore | None = None
+        self._started = self._closed = False
+        self._stopped = asyncio.Event()
+        self.has_queues = asyncio.Event()
+        self.settling: Settling | None = None
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this consumer."""
+        return self._session.client_id
+
+    async def start(self, *, hands: Callable[[], list[Hands]]) -> None:
+        """Join the group; ``hands`` names the loops whose messages can expire."""
+        if self._started:
+            raise ClientError("the consumer was started before; make a new one")
+        self._started = True
+        shape, settings = self._shape, self._settings
+        sender = Sender(self._session, CLIENT_INNER_PRODUCER_GROUP, ProducerSettings())
+        send_back = SendBack(
+            self._session,
+            shape.group,
+            calls=self._calls,
+            sender=sender,
+            retries_max=settings.retries_max,
+        )
+        self.settling = Settling(
+            self._inbox,
+            settings,
+            errands=self._errands,
+            send_back=send_back,
+            ordered=shape.ordered,
+            broadcast=shape.broadcast,
+        )
+        workers = self._make_workers()
+        inspection = Inspection(
+            self, shape, self._session, settings=settings, workers=workers, wake=self._member.wake
+        )
+        await self._session.start(inspection.handlers(), beat=self._member.heartbeat)
+        self._offsets = self._make_offsets()
+        self._member.attach(self, self._offsets)
+        if workers is not None:
+            workers.start(self._hands)
+        await self._member.join()
+        self._crew.start(self._member.run(), name="rebalance")
+        self._crew.start(self._keep_committing(), name="offsets")
+        self._crew.start(self._watch_hands(hands), name="consume timeout")
+        if shape.ordered and not shape.broadcast:
+            self._crew.start(self._keep_locks(), name="locks")
+
+    async def aclose(self) -> None:
+        """Stop pulling, drain, commit, unlock, leave."""
+        if self._closed:
+            return
+        self._closed = True
+        self._inbox.close()
+        await self._crew.aclose()
+        await self._hands.aclose(drain_s=self._settings.close_timeout_s)
+        await self._errands.aclose(drain_s=self._settings.close_timeout_s)
+        if self._offsets is not None:
+            await self.commit(confirmed=True)
+        if self._shape.ordered and self._works and not self._shape.broadcast:
+            await self._locks.release(list(self._works))
+        for work in self._works.values():
+            work.dropped = True
+        await self._session.aclose(consumer_group=self._shape.group)
+        self._stopped.set()
+
+    def deliveries(self, count: int, shape: Callable[[list[ReceivedMessage]], T]) -> Deliveries[T]:
+        """A new loop over the messages."""
+        if self.settling is None:
+            raise ClientError("the consumer is not started; use `async with`, or await start()")
+        return Deliveries(
+            self._inbox,
+            self.settling,
+            crew=self._crew,
+            clock=self._session.world.clock,
+            count=count,
+            shape=shape,
+        )
+
+    async def stopped(self) -> None:
+        """Wait until the consumer is closed; raises the failure of one of its tasks."""
+        while not self._stopped.is_set():
+            self._crew.check()
+            self._hands.check()
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._stopped.wait()
+            except TimeoutError:
+                continue
+
+    def pause(self) -> None:
+        """Stop pulling."""
+        self._pulls.open.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._pulls.open.set()
+
+    async def commit(self, *, confirmed: bool = False) -> None:
+        """Store the offsets of all queues."""
+        assert self._offsets is not None
+        for queue, work in self._works.items():
+            self._offsets.update(queue, work.cache.commit_offset(), increase_only=False)
+        await self._offsets.persist(list(self._works), confirmed=confirmed)
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are ours now, without those of the retry topic."""
+        retry = retry_topic(self._shape.group)
+        return sorted(queue for queue in self._works if queue.topic != retry)
+
+    def works(self) -> dict[MessageQueue, QueueWork]:
+        """All queues that are ours, with what is going on with them."""
+        return self._works
+
+    def mismatches(self) -> list[Mismatch]:
+        """What the members of the group disagree on."""
+        return self._member.mismatches.found
+
+    async def reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """Go on at other offsets in the queues that are ours."""
+        for queue, offset in offsets.items():
+            work = self._works.get(queue)
+            if work is not None:
+                await self._moved(work, offset)
+
+    # -- Owner: queues come and go
+
+    async def acquire(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """All of them, or for ordered consumption those that could be locked."""
+        if not self._shape.ordered or self._shape.broadcast:
+            return queues
+        return await self._locks.acquire(queues)
+
+    async def assign(self, queue: MessageQueue, offset: int) -> None:
+        """Begin to pull a queue."""
+        work = QueueWork(
+            queue,
+            group=self._shape.group,
+            namespace=self._session.settings.namespace,
+            subscription=self._shape.subscriptions[queue.topic],
+            offset=offset,
+        )
+        self._locks.stamp(work)
+        self._works[queue] = work
+        if queue.topic != retry_topic(self._shape.group):
+            self.has_queues.set()
+        self._tasks[queue] = self._crew.start(self._pulls.run(work), name=f"pull {queue}")
+
+    async def revoke(self, queue: MessageQueue) -> None:
+        """Stop pulling, commit, and let the queue go."""
+        work = self._drop(queue)
+        if work is None:
+            return
+        if self._shape.ordered and not self._shape.broadcast:
+            # Handing it over before the message in hand is done would break the order.
+            self._crew.start(self._hand_over(work), name=f"hand over {queue}")
+        else:
+            await self._commit_last(work)
+
+    # -- inside
+
+    def _drop(self, queue: MessageQueue) -> QueueWork | None:
+        work = self._works.pop(queue, None)
+        task = self._tasks.pop(queue, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+        if work is not None:
+            work.dropped = True
+            work.cache.drop_waiting()
+            work.room.set()
+        self._puller.forget(queue)
+        return work
+
+    async def _hand_over(self, work: QueueWork) -> None:
+        await wait_event(work.idle, _ORDERED_DRAIN_S)
+        if work.queue in self._works:
+            return  # it came back to us meanwhile
+        await self._commit_last(work)
+        await self._locks.release([work.queue])
+
+    async def _commit_last(self, work: QueueWork) -> None:
+        assert self._offsets is not None
+        self._offsets.update(work.queue, work.cache.commit_offset(), increase_only=False)
+        await self._offsets.persist([work.queue], confirmed=True)
+        self._offsets.forget(work.queue)
+
+    async def _moved(self, work: QueueWork, offset: int) -> None:
+        """Continue a queue at another offset, with a new cache."""
+        assert self._offsets is not None
+        if self._works.get(work.queue) is not work:
+            return
+        self._drop(work.queue)
+        self._offsets.update(work.queue, offset, increase_only=False)
+        await self._offsets.persist([work.queue], confirmed=True)
+        await self.assign(work.queue, offset)
+
+    async def _keep_committing(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.commit_interval_s)
+            await self.commit()
+
+    async def _keep_locks(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lock_interval_s)
+            for work in await self._locks.renew(list(self._works.values())):
+                log.warning("lock lost, the queue is given up queue=%s", work.queue)
+                self._drop(work.queue)
+                self._member.assigned.pop(work.queue, None)
+                self._member.wake()
+
+    async def _watch_hands(self, hands: Callable[[], list[Hands]]) -> None:
+        limit_ms = int(self._settings.consume_timeout_s * 1000)
+        while True:
+            await asyncio.sleep(min(self._settings.consume_timeout_s, 60.0))
+            now_ms = self._session.world.clock.monotonic_ms()
+            for hand in hands():
+                if hand.held and now_ms - hand.since_ms > limit_ms and not self._shape.ordered:
+                    held, hand.held = hand.held, []
+                    for message in held:
+                        assert self.settling is not None
+                        self.settling.expired(message)
+
+    def _make_workers(self) -> Workers | None:
+        if self._shape.handler is None:
+            return None
+        assert self.settling is not None
+        return Workers(
+            self._inbox,
+            self.settling,
+            handler=self._shape.handler,
+            count=self._shape.workers,
+            batch=self._shape.batch,
+            timeout_s=self._settings.consume_timeout_s,
+        )
+
+    def _make_offsets(self) -> OffsetStore:
+        if not self._shape.broadcast:
+            return RemoteOffsets(fetch=self._calls.committed, commit=self._calls.commit)
+        directory = self._settings.offset_directory
+        return LocalOffsets(
+            pathlib.Path(directory) if directory is not None else None,
+            client_id=self._session.client_id,
+            group=self._shape.group,
+        )
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open" if self._started else "new"
+        return f"{self._shape.group} {state} queues={len(self._works)}"

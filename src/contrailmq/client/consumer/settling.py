@@ -1,0 +1,171 @@
+"""What becomes of messages once a loop or a handler is done with them.
+
+Concurrent: an acknowledged message is settled; a failed one goes back to the broker and is settled
+when the broker has it, or is tried here again after 5 s.  Ordered: a failed message keeps its
+place, its whole queue waits and then goes on with it; after too many attempts the broker buries
+it.  Broadcast: nobody else would get a failed message, so it is dropped with a warning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from contrailmq.client.consumer.send_back import SendBack
+from contrailmq.client.consumer.work import Inbox, QueueWork
+from contrailmq.client.crew import Crew
+from contrailmq.client.message import ReceivedMessage
+from contrailmq.client.settings import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+_LOCAL_RETRY_S: Final = 5.0
+_SUSPEND_MIN_S: Final = 0.01
+_SUSPEND_MAX_S: Final = 30.0
+_EXPIRED_LEVEL: Final = 3
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often messages of a topic were consumed and failed since the start."""
+
+    ok: int = 0
+    failed: int = 0
+
+
+class Settling:
+    """Settles the messages of one consumer."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        settings: ConsumerSettings,
+        *,
+        errands: Crew,
+        send_back: SendBack,
+        ordered: bool,
+        broadcast: bool,
+    ) -> None:
+        self._inbox = inbox
+        self._settings = settings
+        self._errands = errands
+        self._send_back = send_back
+        self._ordered = ordered
+        self._broadcast = broadcast
+        self.tallies: dict[str, Tally] = {}
+
+    def done(self, messages: Sequence[ReceivedMessage]) -> None:
+        """The user is done with messages of one queue; some may have asked for a retry."""
+        if self._ordered:
+            self._done_in_order(messages)
+            return
+        for message in messages:
+            if message.retry_asked:
+                self._retry(message)
+            else:
+                work = message.origin
+                assert isinstance(work, QueueWork)
+                work.settle(message, self._settings)
+        self._count(messages[0].topic, len(messages), 0)
+
+    def failed(self, messages: Sequence[ReceivedMessage], error: BaseException) -> None:
+        """The user's code raised: all of them are consumed again."""
+        log.warning(
+            "consuming failed, will be tried again topic=%s id=%s count=%s",
+            messages[0].topic, messages[0].message_id, len(messages), exc_info=error,
+        )  # fmt: skip
+        for message in messages:
+            if not message.retry_asked:
+                message.retry()
+        self.done(messages)
+        self._count(messages[0].topic, -len(messages), len(messages))
+
+    def expired(self, message: ReceivedMessage) -> None:
+        """A message was in somebody's hands for too long: give it back, do not wait for them."""
+        log.warning(
+            "consuming takes too long, given back topic=%s id=%s limit_s=%s",
+            message.topic, message.message_id, self._settings.consume_timeout_s,
+        )  # fmt: skip
+        self._errands.spawn(self._give(message, level=_EXPIRED_LEVEL), name="expired")
+
+    def abandon(self, messages: Sequence[ReceivedMessage]) -> None:
+        """The hands are gone without a word (cancelled): not settled, so not committed."""
+        work = messages[0].origin
+        assert isinstance(work, QueueWork)
+        work.finish()
+
+    # -- inside
+
+    def _retry(self, message: ReceivedMessage) -> None:
+        if self._broadcast:
+            log.warning(
+                "a broadcast message failed and is dropped topic=%s id=%s",
+                message.topic, message.message_id,
+            )  # fmt: skip
+            self._settle(message)
+        else:
+            self._errands.spawn(self._give(message, after_s=message.retry_after_s), name="retry")
+
+    async def _give(
+        self, message: ReceivedMessage, *, after_s: float | None = None, level: int | None = None
+    ) -> None:
+        if await self._send_back.give(message, after_s=after_s, level=level):
+            self._settle(message)
+            return
+        await asyncio.sleep(_LOCAL_RETRY_S)
+        work = message.origin
+        assert isinstance(work, QueueWork)
+        if not work.dropped:
+            message.retry_asked = False
+            work.cache.put_back([message])
+            self._inbox.offer(work)
+
+    def _settle(self, message: ReceivedMessage) -> None:
+        work = message.origin
+        assert isinstance(work, QueueWork)
+        work.settle(message, self._settings)
+
+    def _done_in_order(self, messages: Sequence[ReceivedMessage]) -> None:
+        work = messages[0].origin
+        assert isinstance(work, QueueWork)
+        for index, message in enumerate(messages):
+            if message.retry_asked:
+                self._errands.spawn(self._suspend(work, messages[index:]), name="suspend")
+                break
+            work.settle(message, self._settings)
+        else:
+            work.finish()
+            self._inbox.offer(work)
+        self._count(messages[0].topic, len(messages), 0)
+
+    async def _suspend(self, work: QueueWork, rest: Sequence[ReceivedMessage]) -> None:
+        """Hold the queue back; its first message is the one that failed."""
+        first = rest[0]
+        after_s = first.retry_after_s
+        if after_s is None:
+            after_s = self._settings.suspend_ordered_s
+        for message in rest:
+            message.retry_asked = False
+        limit = self._settings.retries_max
+        if 0 <= limit <= first.reconsume_times and not self._broadcast:
+            if await self._send_back.copy(first):
+                work.settle(first, self._settings)
+                rest, after_s = rest[1:], 0.0
+        else:
+            first.reconsume_times += 1
+        work.cache.put_back(rest)
+        work.suspended = True
+        await asyncio.sleep(min(max(after_s, _SUSPEND_MIN_S), _SUSPEND_MAX_S))
+        work.suspended = False
+        work.finish()
+        self._inbox.offer(work)
+
+    def _count(self, topic: str, ok: int, failed: int) -> None:
+        tally = self.tallies.get(topic)
+        if tally is None:
+            tally = self.tallies[topic] = Tally()
+        tally.ok += ok
+        tally.failed += failed

@@ -1,0 +1,181 @@
+"""The queues a push consumer works on, and the line in which their messages wait for hands.
+
+``QueueWork`` is one assigned queue: cached messages and its state.  ``Inbox`` is the line of queues
+that have messages to hand out.  Concurrent consumers take from a queue while others still work on
+its earlier messages; ordered ones take from a queue only when it is not *busy*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from contrailmq.client.message import Origin, ReceivedMessage
+from contrailmq.client.process_queue import ProcessQueue
+from contrailmq.client.settings import ConsumerSettings
+from contrailmq.protocol.bodies.heartbeat import SubscriptionData
+from contrailmq.protocol.queue import MessageQueue
+
+_TURN: Final = 64  # messages of one queue before the next queue has its turn
+
+
+class QueueWork(Origin):
+    """One queue that is ours: what is cached of it and what is going on with it."""
+
+    __slots__ = (
+        "busy",
+        "cache",
+        "dropped",
+        "idle",
+        "in_line",
+        "last_lock_ms",
+        "last_pull_ms",
+        "last_settled_ms",
+        "locked_until",
+        "room",
+        "stalled",
+        "subscription",
+        "suspended",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        *,
+        group: str,
+        namespace: str,
+        subscription: SubscriptionData,
+        offset: int,
+    ) -> None:
+        super().__init__(queue, group, namespace)
+        self.subscription = subscription
+        self.cache: ProcessQueue[ReceivedMessage] = ProcessQueue(offset)
+        self.room = asyncio.Event()  # set when a stalled pull may go on
+        self.stalled = False
+        self.dropped = False  # another member's now, or replaced after its offset was moved
+        self.in_line = False
+        self.busy = False  # ordered only: a message of it is in somebody's hands
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.suspended = False
+        self.turn = 0
+        self.locked_until = 0.0
+        self.last_lock_ms = self.last_pull_ms = self.last_settled_ms = 0
+
+    def is_full(self, settings: ConsumerSettings, *, ordered: bool, low: bool = False) -> bool:
+        """Whether pulling has to wait; ``low`` asks for the mark at which it goes on."""
+        share = 2 if low else 1
+        cache = self.cache
+        if cache.count >= settings.queue_count_max // share:
+            return cache.count > 0
+        if cache.size >= settings.queue_size_max // share:
+            return cache.count > 0
+        return not ordered and cache.span >= settings.queue_span_max
+
+    def settle(self, message: ReceivedMessage, settings: ConsumerSettings) -> None:
+        """A message of this queue is done; lets a stalled pull go on when there is room again."""
+        self.cache.settle(message)
+        if self.stalled and not self.is_full(settings, ordered=self.busy, low=True):
+            self.stalled = False
+            self.room.set()
+
+    def begin(self) -> None:
+        """Ordered only: nobody else may take from this queue now."""
+        self.busy = True
+        self.idle.clear()
+
+    def finish(self) -> None:
+        """Ordered only: the next message may be taken."""
+        self.busy = False
+        self.idle.set()
+
+    def __repr__(self) -> str:
+        return f"<QueueWork {self.queue} {self.cache} busy={self.busy} dropped={self.dropped}>"
+
+
+class Inbox:
+    """Queues with messages to hand out, and the hands that wait for them."""
+
+    def __init__(self, *, ordered: bool) -> None:
+        self._ordered = ordered
+        self._line: deque[QueueWork] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def offer(self, work: QueueWork) -> None:
+        """Put a queue in the line if it has something to hand out."""
+        if work.in_line or work.dropped or work.suspended or not work.cache.waiting:
+            return
+        if self._ordered and work.busy:
+            return
+        work.in_line = True
+        self._line.append(work)
+        self._wake()
+
+    def take(self, count: int) -> list[ReceivedMessage]:
+        """Up to ``count`` messages of one queue, or none."""
+        line = self._line
+        while line:
+            work = line[0]
+            if work.dropped or work.suspended or not work.cache.waiting:
+                line.popleft()
+                work.in_line = False
+                continue
+            taken = work.cache.take(count)
+            if self._ordered:
+                line.popleft()
+                work.in_line = False
+                work.begin()
+            else:
+                self._rotate(work, len(taken))
+            if line and self._waiters:
+                self._wake()
+            return taken
+        return []
+
+    async def wait(self) -> None:
+        """Wait until there may be something to take, or the inbox is closed."""
+        if self._line or self._closed:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._wake()  # pass on what we were woken for
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing will be handed out any more."""
+        return self._closed
+
+    def close(self) -> None:
+        """Hand out nothing more and wake all who wait."""
+        self._closed = True
+        self._line.clear()
+        waiters, self._waiters = self._waiters, deque()
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
+
+    def _rotate(self, work: QueueWork, taken: int) -> None:
+        if not work.cache.waiting:
+            self._line.popleft()
+            work.in_line = False
+            work.turn = 0
+            return
+        work.turn += taken
+        if work.turn >= _TURN and len(self._line) > 1:
+            work.turn = 0
+            self._line.rotate(-1)
+
+    def _wake(self) -> None:
+        while self._waiters:
+            future = self._waiters.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
