@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from contrailmq.client.allocate import Strategy
 from contrailmq.client.broker_calls import BrokerCalls
 from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Hands, Workers
+from contrailmq.client.consumer.holdings import Holdings
 from contrailmq.client.consumer.inspection import Inspection
 from contrailmq.client.consumer.locks import Locks
 from contrailmq.client.consumer.member import BROADCASTING, CLUSTERING, Member
@@ -88,11 +89,16 @@ class Engine:
         self._crew = Crew(name)  # pulls, rebalance, commits
         self._hands = Crew(name)  # handlers
         self._errands = Crew(name)  # messages on their way back
-        self._works: dict[MessageQueue, QueueWork] = {}
-        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._inbox = Inbox(ordered=shape.ordered)
         self._calls = BrokerCalls(self._session, shape.group)
         self._puller = Puller(self._session, shape.group)
+        self._holdings = Holdings(
+            self._crew,
+            self._puller,
+            group=shape.group,
+            namespace=client.namespace,
+            subscriptions=shape.subscriptions,
+        )
         self._locks = Locks(self._calls, life_s=settings.lock_life_s)
         self._pulls = PullLoop(
             self._session,
@@ -101,7 +107,7 @@ class Engine:
             settings,
             ordered=shape.ordered,
             commits=not shape.broadcast,
-            on_moved=self._moved,
+            on_moved=self._holdings.move,
         )
         self._member = Member(
             self._session,
@@ -114,7 +120,6 @@ class Engine:
             consume_type="CONSUME_PASSIVELY",
             calls=self._calls,
         )
-        self._offsets: OffsetStore | None = None
         self._started = self._closed = False
         self._stopped = asyncio.Event()
         self.has_queues = asyncio.Event()
@@ -152,8 +157,9 @@ class Engine:
             self, shape, self._session, settings=settings, workers=workers, wake=self._member.wake
         )
         await self._session.start(inspection.handlers(), beat=self._member.heartbeat)
-        self._offsets = self._make_offsets()
-        self._member.attach(self, self._offsets)
+        offsets = self._make_offsets()
+        self._holdings.attach(self._pulls, offsets)
+        self._member.attach(self, offsets)
         if workers is not None:
             workers.start(self._hands)
         await self._member.join()
@@ -172,11 +178,10 @@ class Engine:
         await self._crew.aclose()
         await self._hands.aclose(drain_s=self._settings.close_timeout_s)
         await self._errands.aclose(drain_s=self._settings.close_timeout_s)
-        if self._offsets is not None:
-            await self.commit(confirmed=True)
-        if self._shape.ordered and self._works and not self._shape.broadcast:
-            await self._locks.release(list(self._works))
-        for work in self._works.values():
+        await self._holdings.commit(confirmed=True)
+        if self._shape.ordered and not self._shape.broadcast:
+            await self._locks.release(list(self._holdings.works))
+        for work in self._holdings.works.values():
             work.dropped = True
         await self._session.aclose(consumer_group=self._shape.group)
         self._stopped.set()
@@ -215,19 +220,16 @@ class Engine:
 
     async def commit(self, *, confirmed: bool = False) -> None:
         """Store the offsets of all queues."""
-        assert self._offsets is not None
-        for queue, work in self._works.items():
-            self._offsets.update(queue, work.cache.commit_offset(), increase_only=False)
-        await self._offsets.persist(list(self._works), confirmed=confirmed)
+        await self._holdings.commit(confirmed=confirmed)
 
     def assignment(self) -> list[MessageQueue]:
         """The queues that are ours now, without those of the retry topic."""
         retry = retry_topic(self._shape.group)
-        return sorted(queue for queue in self._works if queue.topic != retry)
+        return sorted(queue for queue in self._holdings.works if queue.topic != retry)
 
     def works(self) -> dict[MessageQueue, QueueWork]:
         """All queues that are ours, with what is going on with them."""
-        return self._works
+        return self._holdings.works
 
     def mismatches(self) -> list[Mismatch]:
         """What the members of the group disagree on."""
@@ -235,10 +237,7 @@ class Engine:
 
     async def reset(self, offsets: dict[MessageQueue, int]) -> None:
         """Go on at other offsets in the queues that are ours."""
-        for queue, offset in offsets.items():
-            work = self._works.get(queue)
-            if work is not None:
-                await self._moved(work, offset)
+        await self._holdings.reset(offsets)
 
     # -- Owner: queues come and go
 
@@ -248,68 +247,31 @@ class Engine:
             return queues
         return await self._locks.acquire(queues)
 
-    async def assign(self, queue: MessageQueue, offset: int) -> None:
+    async def take(self, queue: MessageQueue, offset: int) -> None:
         """Begin to pull a queue."""
-        work = QueueWork(
-            queue,
-            group=self._shape.group,
-            namespace=self._session.settings.namespace,
-            subscription=self._shape.subscriptions[queue.topic],
-            offset=offset,
-        )
-        self._locks.stamp(work)
-        self._works[queue] = work
+        self._locks.stamp(self._holdings.hold(queue, offset))
         if queue.topic != retry_topic(self._shape.group):
             self.has_queues.set()
-        self._tasks[queue] = self._crew.start(self._pulls.run(work), name=f"pull {queue}")
 
     async def revoke(self, queue: MessageQueue) -> None:
         """Stop pulling, commit, and let the queue go."""
-        work = self._drop(queue)
+        work = self._holdings.drop(queue)
         if work is None:
             return
         if self._shape.ordered and not self._shape.broadcast:
             # Handing it over before the message in hand is done would break the order.
             self._crew.start(self._hand_over(work), name=f"hand over {queue}")
         else:
-            await self._commit_last(work)
+            await self._holdings.commit_last(work)
 
     # -- inside
 
-    def _drop(self, queue: MessageQueue) -> QueueWork | None:
-        work = self._works.pop(queue, None)
-        task = self._tasks.pop(queue, None)
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-        if work is not None:
-            work.dropped = True
-            work.cache.drop_waiting()
-            work.room.set()
-        self._puller.forget(queue)
-        return work
-
     async def _hand_over(self, work: QueueWork) -> None:
         await wait_event(work.idle, _ORDERED_DRAIN_S)
-        if work.queue in self._works:
+        if work.queue in self._holdings.works:
             return  # it came back to us meanwhile
-        await self._commit_last(work)
+        await self._holdings.commit_last(work)
         await self._locks.release([work.queue])
-
-    async def _commit_last(self, work: QueueWork) -> None:
-        assert self._offsets is not None
-        self._offsets.update(work.queue, work.cache.commit_offset(), increase_only=False)
-        await self._offsets.persist([work.queue], confirmed=True)
-        self._offsets.forget(work.queue)
-
-    async def _moved(self, work: QueueWork, offset: int) -> None:
-        """Continue a queue at another offset, with a new cache."""
-        assert self._offsets is not None
-        if self._works.get(work.queue) is not work:
-            return
-        self._drop(work.queue)
-        self._offsets.update(work.queue, offset, increase_only=False)
-        await self._offsets.persist([work.queue], confirmed=True)
-        await self.assign(work.queue, offset)
 
     async def _keep_committing(self) -> None:
         while True:
@@ -319,9 +281,9 @@ class Engine:
     async def _keep_locks(self) -> None:
         while True:
             await asyncio.sleep(self._settings.lock_interval_s)
-            for work in await self._locks.renew(list(self._works.values())):
+            for work in await self._locks.renew(list(self._holdings.works.values())):
                 log.warning("lock lost, the queue is given up queue=%s", work.queue)
-                self._drop(work.queue)
+                self._holdings.drop(work.queue)
                 self._member.assigned.pop(work.queue, None)
                 self._member.wake()
 
@@ -362,4 +324,4 @@ class Engine:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open" if self._started else "new"
-        return f"{self._shape.group} {state} queues={len(self._works)}"
+        return f"{self._shape.group} {state} queues={len(self._holdings.works)}"

@@ -42,7 +42,7 @@ class Owner(Protocol):
         """Which of these new queues may be used (ordered consumers lock them first)."""
         ...
 
-    async def assign(self, queue: MessageQueue, offset: int) -> None:
+    async def take(self, queue: MessageQueue, offset: int) -> None:
         """A queue is ours from this offset on."""
         ...
 
@@ -188,7 +188,7 @@ class Member:
                 log.warning("no offset to begin at queue=%s error=%s", queue, error)
                 continue
             self.assigned[queue] = None
-            await self._owner.assign(queue, offset)
+            await self._owner.take(queue, offset)
         if gone or usable:
             log.info(
                 "assignment changed group=%s topic=%s queues=%s gained=%s lost=%s",

@@ -50,6 +50,7 @@ class PullLoop:
         ordered: bool,
         commits: bool,
         on_moved: Moved,
+        lite: bool = False,
     ) -> None:
         self._session = session
         self._puller = puller
@@ -57,6 +58,7 @@ class PullLoop:
         self._settings = settings
         self._ordered = ordered
         self._commits = commits
+        self._lite = lite
         self._on_moved = on_moved
         self._clock = session.world.clock
         self._noise = Noise(session.world.clock)
@@ -86,6 +88,8 @@ class PullLoop:
             suspend_s=self._settings.suspend_s,
             timeout_s=self._settings.pull_timeout_s,
             commit_offset=commit if commit > 0 else -1,
+            send_subscription=self._lite,
+            lite=self._lite,
         )
         pulled = await self._puller.pull(
             work.queue, wish, origin=work, subscription=work.subscription

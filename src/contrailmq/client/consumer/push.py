@@ -32,8 +32,9 @@ class PushConsumer:
     """A member of a consumer group that is handed messages.
 
     ``topics`` maps topics to tags (``"paid || refunded"``, ``"*"``) or ``Sql(...)``.
-    ``start_from`` counts only where the group has no offset yet.  ``ordered`` hands out each queue's messages one
-    after another; ``broadcast`` gives every member every message and keeps offsets on this machine.
+    ``start_from`` counts only where the group has no offset yet.  ``ordered`` hands out each
+    queue's messages one after another; ``broadcast`` gives every member every message and keeps
+    offsets on this machine.
     """
 
     def __init__(

@@ -33,6 +33,7 @@ class QueueWork(Origin):
         "last_pull_ms",
         "last_settled_ms",
         "locked_until",
+        "paused",
         "room",
         "stalled",
         "subscription",
@@ -60,12 +61,15 @@ class QueueWork(Origin):
         self.idle = asyncio.Event()
         self.idle.set()
         self.suspended = False
+        self.paused = False
         self.turn = 0
         self.locked_until = 0.0
         self.last_lock_ms = self.last_pull_ms = self.last_settled_ms = 0
 
     def is_full(self, settings: ConsumerSettings, *, ordered: bool, low: bool = False) -> bool:
         """Whether pulling has to wait; ``low`` asks for the mark at which it goes on."""
+        if self.paused:
+            return True
         share = 2 if low else 1
         cache = self.cache
         if cache.count >= settings.queue_count_max // share:
@@ -80,6 +84,11 @@ class QueueWork(Origin):
         if self.stalled and not self.is_full(settings, ordered=self.busy, low=True):
             self.stalled = False
             self.room.set()
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing is handed out for now."""
+        return self.suspended or self.paused
 
     def begin(self) -> None:
         """Ordered only: nobody else may take from this queue now."""
@@ -106,7 +115,7 @@ class Inbox:
 
     def offer(self, work: QueueWork) -> None:
         """Put a queue in the line if it has something to hand out."""
-        if work.in_line or work.dropped or work.suspended or not work.cache.waiting:
+        if work.in_line or work.dropped or work.is_held_back or not work.cache.waiting:
             return
         if self._ordered and work.busy:
             return
@@ -119,7 +128,7 @@ class Inbox:
         line = self._line
         while line:
             work = line[0]
-            if work.dropped or work.suspended or not work.cache.waiting:
+            if work.dropped or work.is_held_back or not work.cache.waiting:
                 line.popleft()
                 work.in_line = False
                 continue
