@@ -263,12 +263,12 @@ def _decode_json_loosely(header: bytes) -> Command:
 
 def _integer(found: dict[str, Any], name: str) -> int:
     value = found.get(name)
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
-        value = int(value)
-    elif isinstance(value, float) and value.is_integer():
-        value = int(value)
     if value is None:
         return 0
+    if isinstance(value, str):
+        value = int(value) if _INTEGER.fullmatch(value) else value
+    elif isinstance(value, float):
+        value = int(value) if value.is_integer() else value
     if not isinstance(value, int) or not _INT32_MIN <= value <= _INT32_MAX:
         raise RemoteProtocolError(f"header field {name}={str(value)[:40]!r} is not an int")
     return int(value)
