@@ -70,6 +70,10 @@ class Segment(Protocol):
         """Make the pages of a range ready for writing. Content stays as it is."""
         ...
 
+    def find_data(self, position: int) -> int:
+        """The first position from here on that may be something else than zero; else the size."""
+        ...
+
     def write(self, position: int, data: bytes | bytearray | memoryview) -> int:
         """Write through the file, not the mapping; how many bytes were written, maybe fewer."""
         ...

@@ -91,8 +91,16 @@ class Indexes:
         last.reserve()
         return last.writer
 
+    def drop_last(self) -> None:
+        """Delete the newest file."""
+        self._drop(self.indexes.pop())
+
+    def read_last_again(self) -> None:
+        """The bytes of the newest file were changed: begin with what they say now."""
+        self.indexes[-1] = IndexFile(self.indexes[-1].segment, self._settings)
+
     def query(self, topic: str, key: str, *, count: int, begin_ms: int, end_ms: int) -> KeyMatches:
-        """Log offsets of messages whose topic and key have this hash, newest first."""
+        """Log offsets of the newest messages whose topic and key have this hash, in log order."""
         count = min(count, self._settings.query_count_max)
         text = f"{topic}#{key}".encode()
         value = native.key_hash(native.java_hash(text, 0, len(text), 0))
@@ -112,6 +120,7 @@ class Indexes:
                 )
             if index.writer.begin_ms < begin_ms:
                 break
+        found.sort()  # DefaultMessageStore.queryMessage
         last = self.last()
         if last is None:
             return KeyMatches(found, 0, 0)

@@ -89,6 +89,19 @@ class OsSegment:
             for position in range(start, min(end, self.size), PAGE):
                 view[position]
 
+    def find_data(self, position: int) -> int:
+        """Ask the file system for holes, so that nobody has to read them."""
+        fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return min(os.lseek(fd, position, os.SEEK_DATA), self.size)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but holes up to the end
+                return self.size
+            return position  # this file system does not say
+        finally:
+            if fd != self._fd:
+                os.close(fd)
+
     def write(self, position: int, data: bytes | bytearray | memoryview) -> int:
         """pwrite: no page fault, no interpreter lock."""
         fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDWR | os.O_CLOEXEC)

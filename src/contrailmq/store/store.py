@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contrailmq.clock import Clock
 from contrailmq.errors import DiskFull, StoreClosed
 from contrailmq.store.ahead import Ahead
-from contrailmq.store.catch_up import catch_up
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueues
@@ -26,6 +25,7 @@ from contrailmq.store.flush import BufferCommit, Fence, LogFlush, QueueFlush
 from contrailmq.store.index import Indexes
 from contrailmq.store.layout import Layout
 from contrailmq.store.read import Reading
+from contrailmq.store.recovery import Recovery
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.types import (
     Appended,
@@ -76,15 +76,17 @@ class Store:
             self.log.load()
             self.queues.load()
             if self.indexes is not None:
-                safe_ms = self._checkpoint.index_ms if was_killed else None
-                self.indexes.load(safe_ms=safe_ms)
+                self.indexes.load()
             self.files.replace(self.layout.abort, b"")
-            await catch_up(
-                self.log,
-                self.queues,
-                self.derivation,
-                check_crc=self.settings.check_crc_on_recover,
+            recovery = Recovery(
+                self.settings,
+                commit_log=self.log,
+                queues=self.queues,
+                indexes=self.indexes,
+                derivation=self.derivation,
+                clock=self.clock,
             )
+            await recovery.run(self._checkpoint.marks, was_killed=was_killed)
             self._build_services()
             await self._ahead.prepare()
         except BaseException:
@@ -180,7 +182,7 @@ class Store:
         Under asynchronous flush it can be read when this returns; under synchronous flush when it
         is on disk, with the write buffer when it is committed.
         """
-        self._check_writable()
+        self.check_writable()
         appended = self.writing.put(message)
         self.appended()
         return appended
@@ -189,7 +191,7 @@ class Store:
         self, message: NewMessage, inner: bytes | bytearray | memoryview
     ) -> BatchAppended:
         """Append every message of a batch body, all or none."""
-        self._check_writable()
+        self.check_writable()
         appended = self.writing.put_batch(message, inner)
         self.appended()
         return appended
@@ -217,7 +219,8 @@ class Store:
             return self.fence.reason or self._state
         return self.refusal
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raise StoreClosed or DiskFull unless a message can be put now."""
         if self._state or self.fence.reason is not None:
             raise StoreClosed(self.fence.reason or f"{self.layout.root}: {self._state}")
         if self.refusal is not None:
@@ -277,7 +280,7 @@ class Store:
     def query_key(
         self, topic: str, key: str, *, count: int, begin_ms: int, end_ms: int
     ) -> KeyMatches:
-        """Log offsets of messages that may have a key, newest first, and the index's freshness."""
+        """Log offsets of the newest messages that may have a key, and the index's freshness."""
         if self.indexes is None:
             return KeyMatches([], 0, 0)
         return self.indexes.query(topic, key, count=count, begin_ms=begin_ms, end_ms=end_ms)

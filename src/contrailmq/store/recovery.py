@@ -1,0 +1,301 @@
+"""From what is on disk to a store that can go on: where does the log end, what follows from it?
+
+The log is the truth; queues, extension and index are made from it.  The theory is in
+docs/recovery.md, in short:
+
+**After a clean stop** everything on disk is as it was.  Queues end with their last unit; the log is
+walked from the newest record that a queue knows.  To notice queues that were deleted or cut short,
+the last part of the log (``LOOK_BACK``) is derived once more: it must change nothing.  If it does,
+the queues it changed are made anew from the whole log.
+
+**After a crash** (the abort file is there) what the checkpoint vouches for is as it was, and
+nothing else is believed.  The log is walked from the last segment that begins with a vouched
+record, every body's checksum is checked, and the first thing that is not a whole record ends it.
+Queues are cut back to where that walk begins and derived again.  Index files newer than the
+checkpoint are kept if they are sound (``index_repair``).
+
+Either way what stands behind the end of the log is wiped out and the wiping made durable before the
+first new record: otherwise a later crash might bring old records back to life behind new ones.
+Doing all of it a second time changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, NamedTuple
+
+from contrailmq._native import scan
+from contrailmq.clock import Clock
+from contrailmq.errors import StoreError
+from contrailmq.lifecycle import uninterrupted
+from contrailmq.store.commit_log import CommitLog
+from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
+from contrailmq.store.derive import Derivation
+from contrailmq.store.files import Segment
+from contrailmq.store.horizon import Marks, find_start
+from contrailmq.store.index import Indexes
+from contrailmq.store.index_repair import cut_behind, keep_sound
+from contrailmq.store.layout import QUEUE_UNIT
+from contrailmq.store.queue_repair import first_behind, set_end, wipe, written_end
+from contrailmq.store.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_BACK: Final = 256 * 1024 * 1024
+_STEP: Final = 8 * 1024 * 1024  # bytes of log between two turns of the loop
+_QUEUES_A_TURN: Final = 500
+_PROGRESS_MS: Final = 5000
+
+
+class Recovered(NamedTuple):
+    """What recovery found: where the log ends, how much was walked, and why it ended there."""
+
+    end_offset: int
+    start_offset: int
+    records: int
+    reason: int
+    was_killed: bool
+
+    @property
+    def has_dirty_tail(self) -> bool:
+        """Whether something that is no whole record was cut off."""
+        return self.reason in scan.DAMAGE
+
+
+class Recovery:
+    """Recovers once. The parts are loaded; afterwards they are ready to serve."""
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        *,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        indexes: Indexes | None,
+        derivation: Derivation,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._log = commit_log
+        self._queues = queues
+        self._indexes = indexes
+        self._derivation = derivation
+        self._clock = clock
+        self._progress_ms = clock.monotonic_ms()
+
+    async def run(self, marks: Marks, *, was_killed: bool) -> Recovered:
+        """Find the end of the log, and bring everything into step with it."""
+        begun_ms = self._progress_ms = self._clock.monotonic_ms()
+        if not self._log.segments.offsets:
+            found = self._begin_empty(was_killed=was_killed)
+        elif was_killed:
+            found = await self._after_crash(marks)
+        else:
+            found = await self._after_stop()
+        log.info(
+            "store recovered: killed=%s start=%s end=%s records=%s ms=%s%s",
+            was_killed,
+            found.start_offset,
+            found.end_offset,
+            found.records,
+            self._clock.monotonic_ms() - begun_ms,
+            f" cut={scan.DAMAGE[found.reason]}" if found.has_dirty_tail else "",
+        )
+        return found
+
+    # Nothing there
+
+    def _begin_empty(self, *, was_killed: bool) -> Recovered:
+        for queue in self._queues:
+            self._queues.remove(queue)
+        if self._indexes is not None:
+            cut_behind(self._indexes, self._settings, from_offset=0, store_ms=self._store_ms)
+        self._log.start(0)
+        self._derivation.start(0)
+        return Recovered(0, 0, 0, scan.END, was_killed)
+
+    # After a clean stop
+
+    async def _after_stop(self) -> Recovered:
+        derived = first = self._log.segments.first_offset
+        newest: ConsumeQueue | None = None
+        async for queue in self._each_queue():
+            set_end(queue, written_end(queue))
+            if queue.writer.log_end > derived:
+                derived, newest = queue.writer.log_end, queue
+        derived = min(derived, self._log.segments.limit_offset)
+        if self._log.segments.find(derived) is not None and not self._is_border(derived):
+            log.warning("queues do not fit the log, everything is derived again: at=%s", derived)
+            await self._cut_queues(first)
+            derived, newest = first, None
+        start = derived if newest is None else self._look_back(newest, derived)
+        self._derivation.start(start)
+        await self._walk(start, until=derived, doubt_ms=scan.NO_DOUBT, check_crc=False)
+        short = [writer.owner for writer in self._derivation.dirty]
+        if short and start > first:
+            await self._make_anew(short, first, derived)
+        self._derivation.start(derived)
+        walked = await self._walk(derived, until=None, doubt_ms=0, check_crc=True)
+        return await self._finish(walked._replace(start_offset=start), sync_from=derived)
+
+    def _is_border(self, offset: int) -> bool:
+        """Whether a record, a blank record or nothing begins at an offset."""
+        segments = self._log.segments
+        segment = segments.find(offset)
+        assert segment is not None
+        base = segments.base_of(offset)
+        size = scan.check(segment.buffer, offset - base, segment.size, base, False)
+        return size > 0 or -size in (scan.BLANK, scan.EMPTY, scan.END)
+
+    def _look_back(self, queue: ConsumeQueue, derived: int) -> int:
+        """The first record of a queue within the last ``LOOK_BACK`` bytes of the log."""
+        first = self._log.segments.first_offset
+        if derived - first <= LOOK_BACK:
+            return first
+        place = first_behind(queue, derived - LOOK_BACK, queue.max_offset)
+        unit = queue.unit(place)
+        return derived if unit is None else max(unit[0], first)
+
+    async def _make_anew(self, short: list[ConsumeQueue], first: int, until: int) -> None:
+        for queue in short:
+            log.warning(
+                "queue is short and is made anew: topic=%s queue=%s", queue.topic, queue.queue_id
+            )
+            self._empty(queue)
+        self._derivation.start(first)
+        await self._walk(first, until=until, doubt_ms=scan.NO_DOUBT, check_crc=False)
+
+    def _empty(self, queue: ConsumeQueue) -> None:
+        queue.remove_files()
+        queue.min_offset = 0
+        queue.set_end(0, 0)
+        if queue.ext is not None:
+            queue.ext.truncate(0)
+
+    # After a crash
+
+    async def _after_crash(self, marks: Marks) -> Recovered:
+        with_index = self._settings.index_enable and self._settings.index_safe
+        trusted_ms = marks.trusted_ms(with_index=with_index)
+        segments = self._log.segments
+        place = find_start(
+            [(base, segment.buffer) for base, segment in self._each_segment()], trusted_ms
+        )
+        start = segments.offsets[place]
+        log.info("recovering after a crash: start=%s of %s", start, segments.limit_offset)
+        await self._cut_queues(start)
+        begin = start
+        if self._indexes is not None:
+            indexed = keep_sound(
+                self._indexes, self._settings, safe_ms=marks.index_ms, store_ms=self._store_ms
+            )
+            begin = min(max(indexed, segments.first_offset), start)
+        self._derivation.start(begin)
+        if begin < start:
+            await self._walk(begin, until=start, doubt_ms=scan.NO_DOUBT, check_crc=False)
+        walked = await self._walk(
+            start,
+            until=None,
+            doubt_ms=trusted_ms,
+            check_crc=self._settings.check_crc_on_recover,
+        )
+        return await self._finish(walked._replace(was_killed=True), sync_from=start)
+
+    async def _cut_queues(self, log_offset: int) -> None:
+        """Let every queue end before the first record at or behind ``log_offset``."""
+        async for queue in self._each_queue():
+            limit = queue.segments.limit_offset // QUEUE_UNIT
+            set_end(queue, first_behind(queue, log_offset, limit))
+
+    # Both
+
+    async def _walk(
+        self, start: int, *, until: int | None, doubt_ms: int, check_crc: bool
+    ) -> Recovered:
+        """Check and derive record after record; where the whole records end."""
+        segments = self._log.segments
+        offset, records, reason, covered = start, 0, scan.END, 0
+        limit = segments.limit_offset if until is None else until
+        while offset < limit:
+            base = segments.base_of(offset)
+            segment = segments.find(offset)
+            if segment is None:
+                break
+            stop = min(offset - base + _STEP, limit - base, segment.size)
+            position, count, reason, _ = scan.walk(
+                segment.buffer, offset - base, stop, base, check_crc, doubt_ms
+            )
+            records += count
+            covered += base + position - offset
+            self._derivation.run(base + position)
+            offset = base + position
+            if reason == scan.BLANK:
+                offset = self._derivation.derived_offset = base + segment.size
+            elif reason != scan.END:
+                break
+            self._report(offset, limit)
+            await asyncio.sleep(0)
+        return Recovered(offset, start, records, reason, was_killed=False)
+
+    async def _finish(self, walked: Recovered, *, sync_from: int) -> Recovered:
+        """Make the end the end: of the log, the queues and the index."""
+        end = walked.end_offset
+        if walked.has_dirty_tail:
+            log.warning(
+                "log has a dirty tail, cut: end=%s reason=%s", end, scan.DAMAGE[walked.reason]
+            )
+        if self._indexes is not None:
+            cut_behind(self._indexes, self._settings, from_offset=end, store_ms=self._store_ms)
+        self._log.start(end)
+        async for queue in self._each_queue():
+            if queue.writer.log_end > end:
+                set_end(queue, first_behind(queue, end, queue.max_offset))
+            queue.correct_min(self._log.segments.first_offset)
+        self._derivation.start(end)
+        self._log.writer.store_ms = max(self._log.writer.store_ms, self._derivation.store_ms)
+        segments = self._log.segments
+        tail = segments.find(end) if end < segments.limit_offset else None
+        was_dirty = tail is not None and wipe(tail, end % segments.size)
+        if walked.was_killed or was_dirty:
+            await self._sync(sync_from)
+        return walked
+
+    async def _sync(self, from_offset: int) -> None:
+        """What was believed must be as certain as what will be written behind it."""
+        loop = asyncio.get_running_loop()
+        for base, segment in list(self._each_segment()):
+            if base + segment.size > from_offset:
+                await uninterrupted(loop.run_in_executor(None, segment.sync))
+
+    def _store_ms(self, offset: int) -> int:
+        segments = self._log.segments
+        segment = segments.find(offset)
+        if segment is None or offset < segments.first_offset:
+            return 0
+        base = segments.base_of(offset)
+        if scan.check(segment.buffer, offset - base, segment.size, base, False) <= 0:
+            return 0
+        return scan.store_time(segment.buffer, offset - base)
+
+    def _each_segment(self) -> Iterator[tuple[int, Segment]]:
+        for base in list(self._log.segments.offsets):
+            segment = self._log.segments.find(base)
+            if segment is None:
+                raise StoreError(f"{self._log.segments.path(base)} has gone")
+            yield base, segment
+
+    async def _each_queue(self) -> AsyncIterator[ConsumeQueue]:
+        for number, queue in enumerate(self._queues):
+            yield queue
+            if number % _QUEUES_A_TURN == _QUEUES_A_TURN - 1:
+                await asyncio.sleep(0)
+
+    def _report(self, offset: int, limit: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._progress_ms >= _PROGRESS_MS:
+            self._progress_ms = now_ms
+            first = self._log.segments.first_offset
+            percent = 100 * (offset - first) // max(1, limit - first)
+            log.info("recovering: at=%s of=%s percent=%s", offset, limit, percent)
