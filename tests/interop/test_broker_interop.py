@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import random
 import re
@@ -188,7 +189,8 @@ def test_a_held_pull_is_answered_when_a_message_comes(
     for number in range(3):
         began = time.monotonic()
         java_run(version, "produce", messages=[{"body": f"push {number}"}], **where)
-        assert consumer.expect("message")["body"] == f"push {number}"
+        rows = consumer.expect("message", count=number + 2)
+        assert rows[-1]["body"] == f"push {number}"
         assert time.monotonic() - began < 4
     consumer.finish()
 
@@ -215,36 +217,29 @@ def test_three_consumers_share_and_hand_over(
     java_start: Start, java_run: Run, version: str, where: Where, group: str
 ) -> None:
     java_run(version, "produce", count=1, **where)
-    consumers = [
-        java_start(version, "consume", group=group, timeoutMs=120000, **where) for _ in range(3)
-    ]
+    more = {**where, "group": group, "timeoutMs": 120000, "persistMs": 500}
+    consumers = [java_start(version, "consume", **more) for _ in range(3)]
     for consumer in consumers:
         consumer.expect("ready")
-    got: list[list[str]] = [[], [], []]
-
-    def produce_and_collect(first: int, alive: list[int], *, until: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 40
-        number = first
-        while not until() and time.monotonic() < deadline:
-            java_run(version, "produce", messages=[{"body": f"b{number}"}] * 4, **where)
-            number += 1
-            for index in alive:
-                got[index] += [row["body"] for row in consumers[index].take("message")]
-
-    produce_and_collect(0, [0, 1, 2], until=lambda: all(got))
-    assert all(got), got
+    producer = java_start(version, "produce", count=600, pauseMs=25, **where)
+    for consumer in consumers:
+        consumer.expect("message", count=5)
     consumers[0].stop()
-    rest = consumers[0].finish()
-    got[0] += [row["body"] for row in rest if row["event"] == "message"]
-    counts = [len(got[1]), len(got[2])]
-    produce_and_collect(
-        1000, [1, 2], until=lambda: len(got[1]) > counts[0] + 3 and len(got[2]) > counts[1] + 3
-    )
-    assert len(got[1]) > counts[0] + 3
-    assert len(got[2]) > counts[1] + 3
+    counts = [len(consumer.of("message")) for consumer in consumers[1:]]
+    for consumer, count in zip(consumers[1:], counts, strict=True):
+        consumer.expect("message", count=count + 20)
+    sent = {row["msgId"] for row in _of(producer.finish(), "sent")}
+    deadline = time.monotonic() + 30
+    received: set[str] = set()
+    while not sent <= received and time.monotonic() < deadline:
+        for consumer in consumers[1:]:
+            count = len(consumer.of("message"))
+            with contextlib.suppress(AssertionError):
+                consumer.expect("message", count=count + 1, timeout_s=0.2)
+        received = {row["msgId"] for one in consumers for row in one.of("message")}
+    assert sent <= received, f"{len(sent - received)} of {len(sent)} were missed"
     for consumer in consumers[1:]:
         consumer.stop()
-        consumer.finish()
 
 
 def test_the_vip_port(java_run: Run, version: str, where: Where, group: str) -> None:
