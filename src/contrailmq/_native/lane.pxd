@@ -73,7 +73,7 @@ cdef class SendLane:
     cdef LaneTopic _topic(self, const unsigned char* data, int field)
 
     @cython.locals(
-        scan=RequestScan, at=cython.Py_ssize_t, size=cython.Py_ssize_t, queue=QueueWriter,
+        scan=RequestScan, at=cython.Py_ssize_t, size=cython.Py_ssize_t, queue=QueueWriter, found=object,
         offset=cython.longlong, queue_offset=cython.longlong, written=cython.longlong,
     )
     cdef bint _append(

@@ -44,15 +44,15 @@ FULL = 2  # the reply buffer is full: fetch it and run again
 class LaneTopic:
     """What the broker has decided about a topic, and what has been put into it since."""
 
-    def __init__(self, topic: bytes, queues: list[QueueWriter]) -> None:
+    def __init__(self, topic: bytes, queue_count: int) -> None:
         self.topic = topic
         self.topic_view = topic
         self.topic_address = raw.at_address(topic)
         self.topic_size = len(topic)
-        self.queues = queues
-        self.queue_count = len(queues)
-        self.counts = memoryview(bytearray(8 * len(queues) or 8)).cast("q")
-        self.sizes = memoryview(bytearray(8 * len(queues) or 8)).cast("q")
+        self.queues: list[Any] = [None] * queue_count  # a QueueWriter once it is used
+        self.queue_count = queue_count
+        self.counts = memoryview(bytearray(8 * queue_count or 8)).cast("q")
+        self.sizes = memoryview(bytearray(8 * queue_count or 8)).cast("q")
         self.is_touched = False
 
     def take(self, queue_id: int) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class SendLane:
         self.wait_matters = False
         self.ended = MORE
         self.count = 0
-        self._last = LaneTopic(b"", [])
+        self._last = LaneTopic(b"", 0)
         self._text = bytearray(_TEXT_SIZE)
         self._text_address = raw.at_address(self._text)
         self._out = bytearray(_OUT_SIZE)
@@ -120,7 +120,7 @@ class SendLane:
     def forget_topics(self) -> None:
         """The broker's tables have changed: decide anew."""
         self.topics = {}
-        self._last = LaneTopic(b"", [])
+        self._last = LaneTopic(b"", 0)
 
     def take_touched(self) -> list[LaneTopic]:
         """The topics that were put into since the last call."""
@@ -245,7 +245,11 @@ class SendLane:
         scan = self.scan
         at = scan.value_at[field]
         size = scan.value_size[field]
-        queue: QueueWriter = entry.queues[queue_id]
+        found = entry.queues[queue_id]
+        if found is None:
+            found = self.host.queue(entry.topic, queue_id)
+            entry.queues[queue_id] = found
+        queue: QueueWriter = found
         offset = self.log.base + self.log.position
         queue_offset = queue.next_offset
         if scan.escaped[field]:

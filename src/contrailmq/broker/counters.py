@@ -6,6 +6,7 @@ groups that exist, and go with them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -23,19 +24,29 @@ _NOTHING = Sum(0, 0)
 class Counters:
     """Sums per topic, queue and group; owned by the event loop."""
 
-    __slots__ = ("_got", "_put", "_sent_back", "got_total", "put_failed", "put_total")
+    __slots__ = (
+        "_got",
+        "_put",
+        "_put_total",
+        "_sent_back",
+        "before_read",
+        "got_total",
+        "put_failed",
+    )
 
     def __init__(self) -> None:
         self._put: dict[tuple[str, int], list[int]] = {}
         self._got: dict[tuple[str, str, int], list[int]] = {}
         self._sent_back: dict[tuple[str, str], int] = {}
-        self.put_total = 0
+        self._put_total = 0
+        # Whoever counts elsewhere hands its counts over here.
+        self.before_read: Callable[[], None] = lambda: None
         self.got_total = 0
         self.put_failed = 0
 
     def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
         """Messages were stored."""
-        self.put_total += count
+        self._put_total += count
         entry = self._put.get((topic, queue_id))
         if entry is None:
             self._put[topic, queue_id] = [count, size]
@@ -57,8 +68,15 @@ class Counters:
         """A group gave a message back."""
         self._sent_back[topic, group] = self._sent_back.get((topic, group), 0) + 1
 
+    @property
+    def put_total(self) -> int:
+        """Messages stored."""
+        self.before_read()
+        return self._put_total
+
     def put_by_queue(self) -> dict[tuple[str, int], Sum]:
         """(topic, queue) -> what was stored."""
+        self.before_read()
         return {key: Sum(*entry) for key, entry in self._put.items()}
 
     def got_by_queue(self) -> dict[tuple[str, str, int], Sum]:
@@ -71,6 +89,7 @@ class Counters:
 
     def find_put(self, topic: str, queue_id: int) -> Sum:
         """What was stored in one queue."""
+        self.before_read()
         entry = self._put.get((topic, queue_id))
         return _NOTHING if entry is None else Sum(*entry)
 

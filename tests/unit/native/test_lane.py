@@ -53,7 +53,10 @@ class Host:
         self.asked.append(topic)
         if topic != b"orders":
             return None
-        return compiled_lane.LaneTopic(topic, [QueueWriter(None, topic, n) for n in range(4)])
+        return compiled_lane.LaneTopic(topic, 4)
+
+    def queue(self, topic: bytes, queue_id: int) -> QueueWriter:
+        return QueueWriter(None, topic, queue_id)
 
 
 class World:

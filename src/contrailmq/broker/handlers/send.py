@@ -113,7 +113,7 @@ class SendMessage:
             PROPERTY_TRACE_SWITCH: "true" if settings.trace_on else "false",
         }
         self.suffix = encode_properties(self._added)
-        self._answer_fields = {
+        self.answer_fields = {
             name: self._added[name] for name in (PROPERTY_MSG_REGION, PROPERTY_TRACE_SWITCH)
         }
 
@@ -130,7 +130,7 @@ class SendMessage:
                 return self._send_batch(request, header, connection)
             return self._send(request, header, connection)
         except BrokerError as error:
-            return request.reply(code=error.code, remark=error.remark, fields=self._answer_fields)
+            return request.reply(code=error.code, remark=error.remark, fields=self.answer_fields)
 
     def decide(self, topic: str) -> SendDecision | None:
         """What is known about a topic that exists; None for one that does not (yet).
@@ -323,7 +323,7 @@ class SendMessage:
             "msgId": ",".join(offset_message_id(host, offset) for offset in offsets),
             "queueOffset": str(queue_offset),
         }
-        fields.update(self._answer_fields)
+        fields.update(self.answer_fields)
         return request.reply(fields=fields)
 
     def _when_durable(

@@ -1,0 +1,198 @@
+"""The broker's fast lane: runs of ordinary sends, from the read buffer into the log.
+
+Theory of operation.  For every socket read the connection offers its frames to ``run``.  The
+compiled ``SendLane`` takes the sends it knows all about; everything else stays where it is, and the
+ordinary handler takes it in its turn.  The lane decides once per topic (``decide``, by the ordinary
+handler's own rules) and decides anew whenever the broker's ``Revision`` has moved, so a topic that
+is deleted or closed to writing is seen by the very next read.
+
+Answers leave when the ordinary path's would: at once, or under synchronous flush when the disk is
+certain of the last record of the read; then one future stands for all answers of that read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from contrailmq._native.lane import FULL, LaneTopic, SendLane
+from contrailmq._native.log import Origin
+from contrailmq._native.queues import QueueWriter
+from contrailmq.broker.counters import Counters
+from contrailmq.broker.handlers.send import SendMessage
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.live import LiveSettings
+from contrailmq.broker.revision import Revision
+from contrailmq.clock import Clock
+from contrailmq.errors import BrokerError, StoreError
+from contrailmq.net.connection import Connection
+from contrailmq.net.endpoint import Buffer
+from contrailmq.protocol.codes import Language, ResponseCode
+from contrailmq.protocol.command import RESPONSE_FLAG, VERSION_ORDINAL, Command, decode
+from contrailmq.protocol.frame import FrameDecoder
+from contrailmq.protocol.names import is_retry_topic
+from contrailmq.store.settings import FlushDiskType
+from contrailmq.store.store import Store
+
+HELD_SIZE_MAX: Final = 32 * 1024 * 1024  # answers that wait for the disk; beyond: the ordinary path
+FRAMES_SIZE_MIN: Final = 64  # shorter than any send
+
+
+class BrokerLane:
+    """The fast lane of one broker; all its connections share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        send: SendMessage,
+        *,
+        counters: Counters,
+        revision: Revision,
+        live: LiveSettings,
+        identity: Identity,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._send = send
+        self._counters = counters
+        self._revision = revision
+        self._live = live
+        self._identity = identity
+        self._clock = clock
+        self._writer = store.log.writer
+        self._decided_at = revision.value
+        self._held_size = 0
+        self._core = SendLane(
+            self._writer,
+            self,
+            identity.store_host,
+            store.settings.message_size_max,
+            _answer_parts(send.answer_fields),
+        )
+        self._core.wait_matters = store.settings.flush_disk_type is FlushDiskType.SYNC
+        counters.before_read = self.settle
+
+    def run(
+        self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
+    ) -> int:
+        """Take the ordinary sends at ``start``; where the first frame lies that was not taken."""
+        if end - start < FRAMES_SIZE_MIN or buffer[start] != 0:
+            return start
+        core = self._core
+        if self._revision.value != self._decided_at:
+            self._decided_at = self._revision.value
+            core.body_size_max = self._store.settings.message_size_max
+            core.forget_topics()
+        origin = connection.lane_state
+        if origin is None:
+            origin = connection.lane_state = Origin(
+                connection.peer_host, self._identity.store_host, self._send.suffix
+            )
+        if self._held_size > HELD_SIZE_MAX or not self._is_open():
+            return start
+        self._writer.store_ms = self._clock.now_ms()
+        position = core.run(buffer, start, end, origin)
+        while position != start:
+            self._store.appended()
+            reply = core.reply()
+            if reply:
+                self._answer(reply, connection, out)
+            if core.ended != FULL:
+                break
+            start = position
+            position = core.run(buffer, start, end, origin)
+        return position
+
+    def decide(self, topic: bytes) -> LaneTopic | None:
+        """What the compiled loop needs to know of a topic; None leaves it to the handler."""
+        try:
+            name = topic.decode()
+            decision = None if is_retry_topic(name) else self._send.decide(name)
+        except (UnicodeDecodeError, BrokerError):
+            return None
+        if decision is None or decision.sys_flag:
+            return None
+        return LaneTopic(topic, decision.queue_limit)
+
+    def queue(self, topic: bytes, queue_id: int) -> QueueWriter:
+        """The queue a message goes to."""
+        return self._store.writing.queue(topic.decode(), queue_id)
+
+    def settle(self) -> None:
+        """Hand what was counted here to the broker's counters."""
+        for entry in self._core.take_touched():
+            topic = entry.topic.decode()
+            for queue_id in range(entry.queue_count):
+                count, size = entry.take(queue_id)
+                if count:
+                    self._counters.put(topic, queue_id, count, size)
+
+    def _is_open(self) -> bool:
+        accept_ms = self._live.now.start_accept_send_ms
+        if accept_ms and self._clock.now_ms() < accept_ms:
+            return False
+        try:
+            self._store.check_writable()
+        except StoreError:
+            return False
+        return True
+
+    def _answer(self, reply: bytes, connection: Connection, out: list[Buffer]) -> None:
+        flushed = self._store.wait_flushed(self._writer.end_offset())
+        if flushed is None:
+            out.append(reply)
+            return
+        self._held_size += len(reply)
+        flushed.add_done_callback(partial(self._release, reply, connection))
+
+    def _release(self, reply: bytes, connection: Connection, flushed: asyncio.Future[bool]) -> None:
+        self._held_size -= len(reply)
+        if flushed.cancelled() or flushed.exception() is not None:
+            text = "the store stopped before its disk"
+            connection.send(_recoded(reply, ResponseCode.SERVICE_NOT_AVAILABLE, text))
+        elif flushed.result():
+            connection.send([reply])
+        else:
+            text = "stored, but the disk was not certain in time"
+            connection.send(_recoded(reply, ResponseCode.FLUSH_DISK_TIMEOUT, text))
+
+
+def _recoded(reply: bytes, code: ResponseCode, remark: str) -> list[Buffer]:
+    """The same answers with another outcome."""
+    out: list[Buffer] = []
+    for frame in FrameDecoder().feed(reply):
+        answer = decode(frame)
+        answer.code = int(code)
+        answer.remark = remark
+        out.append(answer.encode())
+    return out
+
+
+def _answer_parts(added: dict[str, str]) -> dict[str, bytes]:
+    """The constant stretches of an answer, cut where the compiled loop writes its numbers."""
+    sample = Command(
+        0,
+        fields={"queueId": "@", "transactionId": "@", "msgId": "@", **added, "queueOffset": "@"},
+        flag=RESPONSE_FLAG,
+        opaque=0,
+    )
+    text = sample.encode_head()[8:]
+    before, after = text.split(b'"opaque":0', 1)
+    pieces = [*before.split(b"@"), after]
+    assert len(pieces) == 6
+    entries = b"".join(
+        len(name).to_bytes(2, "big") + name + len(value).to_bytes(4, "big") + value
+        for name, value in ((n.encode(), v.encode()) for n, v in added.items())
+    )
+    return {
+        "1": pieces[0],
+        "2": pieces[1],
+        "3": pieces[2],
+        "4": pieces[3],
+        "5": pieces[4] + b'"opaque":',
+        "6": pieces[5],
+        "binary": entries,
+        "language": bytes((Language.PYTHON,)),
+        "version": VERSION_ORDINAL.to_bytes(2, "big"),
+    }
