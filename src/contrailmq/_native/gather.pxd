@@ -1,20 +1,23 @@
 import cython
 
-from contrailmq._native.index cimport load_i64, load_u32
-
+cdef unsigned int _SIGN
+cdef long long _TWO_32
 cdef int _UNIT, _HEAD_SIZE, _FOUND, _NO_MATCH, _REMOVING, _NOTHING
 
 
+@cython.final
 cdef class LogView:
     cdef const unsigned char[::1] buffer
     cdef readonly long long base
     cdef readonly Py_ssize_t size
 
 
+@cython.final
 cdef class Limits:
     cdef long long count_memory, bytes_memory, count_disk, bytes_disk
 
 
+@cython.final
 cdef class Gatherer:
     cdef readonly long long segment_size
     cdef public dict views
@@ -53,3 +56,9 @@ cdef class Gatherer:
 
 @cython.locals(step=cython.Py_ssize_t)
 cdef int _copy(unsigned char[::1] target, Py_ssize_t to, const unsigned char[::1] source, Py_ssize_t start, Py_ssize_t size) noexcept
+
+@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
+cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
+
+@cython.locals(high=cython.longlong, low=cython.longlong)
+cdef long long _i64(const unsigned char[::1] data, Py_ssize_t at) noexcept

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from array import array
 
-from contrailmq._native.index import load_i64, load_u32
-
 Bytes = bytes | bytearray | memoryview
 
 _UNIT = 20
@@ -29,6 +27,11 @@ _FOUND = 0
 _NO_MATCH = 1
 _REMOVING = 2
 _NOTHING = 3
+
+# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
+# is 208 bytes when it is handed over.  Hence these, in each compiled module.
+_SIGN = 0x80000000
+_TWO_32 = 0x100000000
 
 
 class LogView:
@@ -89,9 +92,9 @@ class Gatherer:
         if view is None:
             return None
         position = offset - view.base
-        if position + size > view.size or load_u32(view.buffer, position) != size:
+        if position + size > view.size or _u32(view.buffer, position) != size:
             return None
-        if load_i64(view.buffer, position + 28) != offset:
+        if _i64(view.buffer, position + 28) != offset:
             return None
         return view
 
@@ -145,8 +148,8 @@ class Gatherer:
         skip_before = -1
         at = start
         while end - at >= _UNIT:
-            offset = load_i64(units, at)
-            size = load_u32(units, at + 8)
+            offset = _i64(units, at)
+            size = _u32(units, at + 8)
             if offset < skip_before:
                 at += _UNIT
                 continue
@@ -154,7 +157,7 @@ class Gatherer:
                 break
             self.last_offset = offset
             at += _UNIT
-            if codes is not None and load_i64(units, at - 8) not in codes:
+            if codes is not None and _i64(units, at - 8) not in codes:
                 if self.count == 0:
                     self.status = _NO_MATCH
                 continue
@@ -199,3 +202,19 @@ class Gatherer:
 def _copy(target: bytearray, to: int, source: Bytes, start: int, size: int) -> None:
     for step in range(size):
         target[to + step] = source[start + step]
+
+
+def _u32(data: Bytes, at: int) -> int:
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return (a << 24) | (b << 16) | (c << 8) | d
+
+
+def _i64(data: Bytes, at: int) -> int:
+    high = _u32(data, at)
+    low = _u32(data, at + 4)
+    if high >= _SIGN:
+        high -= _TWO_32
+    return (high << 32) | low

@@ -3,14 +3,17 @@ import cython
 cdef int _HEAD, _ENTRY
 cdef long long _INT_MAX
 
-cpdef int store_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
-cpdef int store_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept
+cdef unsigned int _MASK, _SIGN
+cdef long long _TWO_32
 
 @cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cpdef unsigned int load_u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
+cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
 
 @cython.locals(high=cython.longlong, low=cython.longlong)
-cpdef long long load_i64(const unsigned char[::1] data, Py_ssize_t at) noexcept
+cdef long long _i64(const unsigned char[::1] data, Py_ssize_t at) noexcept
+
+cdef int _put_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
+cdef int _put_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept
 
 @cython.locals(value=cython.uint, at=cython.Py_ssize_t, byte=cython.uint)
 cpdef unsigned int java_hash(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, unsigned int seed) except? 77
@@ -21,6 +24,7 @@ cdef unsigned int _hash_text(bytes rest, unsigned int seed) except? 77
 cpdef unsigned int key_hash(unsigned int value) noexcept
 
 
+@cython.final
 cdef class IndexWriter:
     cdef unsigned char[::1] buffer
     cdef readonly long long slots

@@ -17,38 +17,11 @@ Bytes = bytes | bytearray | memoryview
 _HEAD = 40
 _ENTRY = 20
 _INT_MAX = 0x7FFFFFFF
-
-
-def store_u32(data: Bytes, at: int, value: int) -> None:
-    """Write four bytes, the high one first; the caller has checked the place."""
-    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
-    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
-    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
-    data[at + 3] = value & 0xFF  # type: ignore[index]
-
-
-def store_i64(data: Bytes, at: int, value: int) -> None:
-    """Write eight bytes, the high one first; the caller has checked the place."""
-    store_u32(data, at, (value >> 32) & 0xFFFFFFFF)
-    store_u32(data, at + 4, value & 0xFFFFFFFF)
-
-
-def load_u32(data: Bytes, at: int) -> int:
-    """Read four bytes; the caller has checked the place."""
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
-    return (a << 24) | (b << 16) | (c << 8) | d
-
-
-def load_i64(data: Bytes, at: int) -> int:
-    """Read eight bytes with sign; the caller has checked the place."""
-    high = load_u32(data, at)
-    low = load_u32(data, at + 4)
-    if high >= 0x80000000:
-        return (high - 0x100000000) * 0x100000000 + low
-    return high * 0x100000000 + low
+# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
+# is 208 bytes when it is handed over.  Hence these, in each compiled module.
+_MASK = 0xFFFFFFFF
+_SIGN = 0x80000000
+_TWO_32 = 0x100000000
 
 
 def java_hash(data: Bytes, start: int, end: int, seed: int) -> int:
@@ -61,7 +34,7 @@ def java_hash(data: Bytes, start: int, end: int, seed: int) -> int:
         byte = data[at]
         if byte >= 0x80:
             return _hash_text(bytes(data[at:end]), value)
-        value = (value * 31 + byte) & 0xFFFFFFFF
+        value = (value * 31 + byte) & _MASK
         at += 1
     return value
 
@@ -71,15 +44,15 @@ def _hash_text(rest: bytes, seed: int) -> int:
     value = seed
     for unit in units:
         code = int(unit)
-        value = (value * 31 + code) & 0xFFFFFFFF
+        value = (value * 31 + code) & _MASK
     return value
 
 
 def key_hash(value: int) -> int:
     """The hash an index file keeps of a Java hash: its absolute value, 0 for the smallest int."""
-    if value < 0x80000000:
+    if value < _SIGN:
         return value
-    return 0 if value == 0x80000000 else 0x100000000 - value
+    return 0 if value == _SIGN else _TWO_32 - value
 
 
 class IndexWriter:
@@ -91,12 +64,12 @@ class IndexWriter:
         self.buffer = buffer
         self.slots = slots
         self.entries = entries
-        self.begin_ms = load_i64(buffer, 0)
-        self.end_ms = load_i64(buffer, 8)
-        self.begin_offset = load_i64(buffer, 16)
-        self.end_offset = load_i64(buffer, 24)
-        self.slot_count = load_u32(buffer, 32)
-        self.count = load_u32(buffer, 36)
+        self.begin_ms = _i64(buffer, 0)
+        self.end_ms = _i64(buffer, 8)
+        self.begin_offset = _i64(buffer, 16)
+        self.end_offset = _i64(buffer, 24)
+        self.slot_count = _u32(buffer, 32)
+        self.count = _u32(buffer, 36)
         self.count = max(self.count, 1)
         self.limit = 0
 
@@ -124,7 +97,7 @@ class IndexWriter:
         if number >= self.entries or number >= self.limit:
             return False
         slot = _HEAD + 4 * (value % self.slots)
-        before = load_u32(self.buffer, slot)
+        before = _u32(self.buffer, slot)
         if before > number:
             before = 0
         seconds = 0
@@ -132,11 +105,11 @@ class IndexWriter:
             seconds = (store_ms - self.begin_ms) // 1000
             seconds = min(seconds, _INT_MAX)
         at = _HEAD + 4 * self.slots + _ENTRY * number
-        store_u32(self.buffer, at, value)
-        store_i64(self.buffer, at + 4, offset)
-        store_u32(self.buffer, at + 12, seconds)
-        store_u32(self.buffer, at + 16, before)
-        store_u32(self.buffer, slot, number)
+        _put_u32(self.buffer, at, value)
+        _put_i64(self.buffer, at + 4, offset)
+        _put_u32(self.buffer, at + 12, seconds)
+        _put_u32(self.buffer, at + 16, before)
+        _put_u32(self.buffer, slot, number)
         if number <= 1:
             self.begin_ms = store_ms
             self.begin_offset = offset
@@ -149,12 +122,12 @@ class IndexWriter:
         return True
 
     def _store_head(self) -> None:
-        store_i64(self.buffer, 0, self.begin_ms)
-        store_i64(self.buffer, 8, self.end_ms)
-        store_i64(self.buffer, 16, self.begin_offset)
-        store_i64(self.buffer, 24, self.end_offset)
-        store_u32(self.buffer, 32, self.slot_count)
-        store_u32(self.buffer, 36, self.count)
+        _put_i64(self.buffer, 0, self.begin_ms)
+        _put_i64(self.buffer, 8, self.end_ms)
+        _put_i64(self.buffer, 16, self.begin_offset)
+        _put_i64(self.buffer, 24, self.end_offset)
+        _put_u32(self.buffer, 32, self.slot_count)
+        _put_u32(self.buffer, 36, self.count)
 
 
 def find(
@@ -164,23 +137,51 @@ def find(
     found: list[int] = []
     if slots < 1 or entries < 1 or len(data) < _HEAD + 4 * slots + _ENTRY * entries:
         raise ValueError("index file is too short")
-    count = load_u32(data, 36)
+    count = _u32(data, 36)
     count = min(count, entries)
-    file_begin_ms = load_i64(data, 0)
-    number = load_u32(data, _HEAD + 4 * (value % slots))
+    file_begin_ms = _i64(data, 0)
+    number = _u32(data, _HEAD + 4 * (value % slots))
     steps = 0
     while 0 < number <= count and number < entries and len(found) < limit and steps <= count:
         at = _HEAD + 4 * slots + _ENTRY * number
-        seconds = load_u32(data, at + 12)
+        seconds = _u32(data, at + 12)
         if seconds > _INT_MAX:
             break
         time_ms = file_begin_ms + seconds * 1000
-        before = load_u32(data, at + 16)
+        before = _u32(data, at + 16)
         # The entry's time is cut to seconds, so the range is widened by what the cut may lose.
-        if load_u32(data, at) == value and time_ms + 999 >= begin_ms and time_ms <= end_ms:
-            found.append(load_i64(data, at + 4))
+        if _u32(data, at) == value and time_ms + 999 >= begin_ms and time_ms <= end_ms:
+            found.append(_i64(data, at + 4))
         if before == number or time_ms + 999 < begin_ms:
             break
         number = before
         steps += 1
     return found
+
+
+def _u32(data: Bytes, at: int) -> int:
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return (a << 24) | (b << 16) | (c << 8) | d
+
+
+def _i64(data: Bytes, at: int) -> int:
+    high = _u32(data, at)
+    low = _u32(data, at + 4)
+    if high >= _SIGN:
+        high -= _TWO_32
+    return (high << 32) | low
+
+
+def _put_u32(data: Bytes, at: int, value: int) -> None:
+    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
+    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
+    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
+    data[at + 3] = value & 0xFF  # type: ignore[index]
+
+
+def _put_i64(data: Bytes, at: int, value: int) -> None:
+    _put_u32(data, at, (value >> 32) & _MASK)
+    _put_u32(data, at + 4, value & _MASK)

@@ -1,14 +1,15 @@
 import cython
 
-from contrailmq._native.index cimport load_u32, store_i64, store_u32
 from contrailmq._native.queues cimport QueueWriter
 from contrailmq._native.scan cimport crc32
 
+cdef unsigned int _MASK, _CRC_MASK
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
 cdef int _BLANK_SIZE, _HEAD_SIZE, _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK
 cdef int _BORN_V6, _STORE_V6, _INNER_HEAD, _PROPERTIES_MAX, _TOPIC_V1_MAX
 
 
+@cython.final
 cdef class Origin:
     cdef const unsigned char[::1] born_host
     cdef const unsigned char[::1] store_host
@@ -19,6 +20,7 @@ cdef class Origin:
     cdef readonly unsigned int flags
 
 
+@cython.final
 cdef class LogWriter:
     cdef public long long record_size_max
     cdef unsigned char[::1] buffer
@@ -27,19 +29,19 @@ cdef class LogWriter:
     cdef readonly Py_ssize_t size
     cdef public long long store_ms
 
-    cpdef long long end_offset(self)
+    cpdef Py_ssize_t end_offset(self)
 
     @cython.locals(room=cython.longlong)
     cpdef int close_segment(self) except -1
 
     @cython.locals(size=cython.longlong)
-    cpdef long long record_size(self, QueueWriter queue, Origin origin, long long body_size, long long properties_size)
+    cpdef Py_ssize_t record_size(self, QueueWriter queue, Origin origin, long long body_size, long long properties_size)
 
     @cython.locals(
         separator=cython.int, whole_text=cython.longlong, size=cython.longlong,
         at=cython.Py_ssize_t, checksum=cython.uint, tran=cython.uint,
     )
-    cpdef long long append(
+    cpdef Py_ssize_t append(
         self, QueueWriter queue, Origin origin,
         const unsigned char[::1] bodies, Py_ssize_t body, Py_ssize_t body_size,
         const unsigned char[::1] properties, Py_ssize_t text, Py_ssize_t text_size,
@@ -53,14 +55,11 @@ cdef class LogWriter:
         long long sys_flag, long long born_ms,
     ) except -1
 
-    @cython.locals(buffer="unsigned char[::1]", step=cython.Py_ssize_t)
-    cdef Py_ssize_t _copy(self, Py_ssize_t at, const unsigned char[::1] source, Py_ssize_t start, Py_ssize_t size) except -1
-
     @cython.locals(
         total=cython.longlong, count=cython.longlong, at=cython.Py_ssize_t,
         body_size=cython.longlong, text=cython.Py_ssize_t, text_size=cython.Py_ssize_t,
     )
-    cpdef long long append_batch(
+    cpdef Py_ssize_t append_batch(
         self, QueueWriter queue, Origin origin, const unsigned char[::1] inner,
         Py_ssize_t start, Py_ssize_t end, long long sys_flag, long long born_ms,
         long long reconsume_times,
@@ -71,7 +70,7 @@ cdef class LogWriter:
         text=cython.Py_ssize_t, text_size=cython.Py_ssize_t, whole_text=cython.longlong,
         size=cython.longlong,
     )
-    cpdef long long measure_batch(
+    cpdef Py_ssize_t measure_batch(
         self, QueueWriter queue, Origin origin, const unsigned char[::1] inner,
         Py_ssize_t start, Py_ssize_t end,
     ) except? -77
@@ -79,3 +78,12 @@ cdef class LogWriter:
 
 @cython.locals(size=cython.longlong)
 cpdef list record_offsets(const unsigned char[::1] data, long long base, Py_ssize_t position, Py_ssize_t count)
+
+@cython.locals(step=cython.Py_ssize_t)
+cdef Py_ssize_t _copy(unsigned char[::1] target, Py_ssize_t at, const unsigned char[::1] source, Py_ssize_t start, Py_ssize_t size) noexcept
+
+@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
+cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
+
+cdef int _put_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
+cdef int _put_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept

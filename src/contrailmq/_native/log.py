@@ -12,7 +12,6 @@ written; a record that does not fit leaves the segment as it was.
 
 from __future__ import annotations
 
-from contrailmq._native.index import load_u32, store_i64, store_u32
 from contrailmq._native.queues import QueueWriter
 from contrailmq._native.scan import crc32
 
@@ -31,6 +30,10 @@ _STORE_V6 = 0x20
 _INNER_HEAD = 20
 _PROPERTIES_MAX = 32767
 _TOPIC_V1_MAX = 127
+# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
+# is 208 bytes when it is handed over.  Hence these, in each compiled module.
+_MASK = 0xFFFFFFFF
+_CRC_MASK = 0x7FFFFFFF
 
 # What append answers instead of a size.
 NO_ROOM = 0
@@ -98,8 +101,8 @@ class LogWriter:
         """Fill what is left with a blank record, so that readers go on in the next segment."""
         room = self.size - self.position
         if room >= _BLANK_SIZE:
-            store_u32(self.buffer, self.position, room)
-            store_u32(self.buffer, self.position + 4, _BLANK_MAGIC)
+            _put_u32(self.buffer, self.position, room)
+            _put_u32(self.buffer, self.position + 4, _BLANK_MAGIC)
         self.position = self.size
 
     def record_size(
@@ -150,26 +153,26 @@ class LogWriter:
             return NO_ROOM
         sys_flag = (sys_flag & ~(_BORN_V6 | _STORE_V6)) | origin.flags
         at = self._head(queue, origin, size, flag, sys_flag, born_ms)
-        store_u32(self.buffer, at, reconsume_times & 0xFFFFFFFF)
-        store_i64(self.buffer, at + 4, prepared_offset)
-        store_u32(self.buffer, at + 12, body_size)
-        at = self._copy(at + 16, bodies, body, body_size)
+        _put_u32(self.buffer, at, reconsume_times & _MASK)
+        _put_i64(self.buffer, at + 4, prepared_offset)
+        _put_u32(self.buffer, at + 12, body_size)
+        at = _copy(self.buffer, at + 16, bodies, body, body_size)
         checksum = 0
         if body_size:
-            checksum = crc32(bodies, body, body + body_size) & 0x7FFFFFFF
-        store_u32(self.buffer, self.position + 8, checksum)
+            checksum = crc32(bodies, body, body + body_size) & _CRC_MASK
+        _put_u32(self.buffer, self.position + 8, checksum)
         if queue.topic_size > _TOPIC_V1_MAX:
             self.buffer[at] = queue.topic_size >> 8
             at += 1
         self.buffer[at] = queue.topic_size & 0xFF
-        at = self._copy(at + 1, queue.topic_view, 0, queue.topic_size)
+        at = _copy(self.buffer, at + 1, queue.topic_view, 0, queue.topic_size)
         self.buffer[at] = whole_text >> 8
         self.buffer[at + 1] = whole_text & 0xFF
-        at = self._copy(at + 2, properties, text, text_size)
+        at = _copy(self.buffer, at + 2, properties, text, text_size)
         if separator:
             self.buffer[at] = 2
             at += 1
-        at = self._copy(at, origin.suffix, 0, origin.suffix_size)
+        at = _copy(self.buffer, at, origin.suffix, 0, origin.suffix_size)
         if at != self.position + size:
             raise AssertionError("a record has another size than was reckoned")
         self.position = at
@@ -194,24 +197,17 @@ class LogWriter:
         queue_offset = queue.next_offset
         if tran == _TRAN_PREPARED or tran == _TRAN_ROLLBACK:
             queue_offset = 0
-        store_u32(self.buffer, at, size)
-        store_u32(self.buffer, at + 4, magic)
-        store_u32(self.buffer, at + 12, queue.queue_id)
-        store_u32(self.buffer, at + 16, flag & 0xFFFFFFFF)
-        store_i64(self.buffer, at + 20, queue_offset)
-        store_i64(self.buffer, at + 28, self.base + at)
-        store_u32(self.buffer, at + 36, sys_flag & 0xFFFFFFFF)
-        store_i64(self.buffer, at + 40, born_ms)
-        at = self._copy(at + 48, origin.born_host, 0, origin.born_size)
-        store_i64(self.buffer, at, self.store_ms)
-        return self._copy(at + 8, origin.store_host, 0, origin.store_size)
-
-    def _copy(self, at: int, source: Bytes, start: int, size: int) -> int:
-        """Copy into the segment; the place behind it. The caller has checked both ranges."""
-        buffer = self.buffer
-        for step in range(size):
-            buffer[at + step] = source[start + step]
-        return at + size
+        _put_u32(self.buffer, at, size)
+        _put_u32(self.buffer, at + 4, magic)
+        _put_u32(self.buffer, at + 12, queue.queue_id)
+        _put_u32(self.buffer, at + 16, flag & _MASK)
+        _put_i64(self.buffer, at + 20, queue_offset)
+        _put_i64(self.buffer, at + 28, self.base + at)
+        _put_u32(self.buffer, at + 36, sys_flag & _MASK)
+        _put_i64(self.buffer, at + 40, born_ms)
+        at = _copy(self.buffer, at + 48, origin.born_host, 0, origin.born_size)
+        _put_i64(self.buffer, at, self.store_ms)
+        return _copy(self.buffer, at + 8, origin.store_host, 0, origin.store_size)
 
     def append_batch(
         self,
@@ -237,7 +233,7 @@ class LogWriter:
         count = 0
         at = start
         while at < end:
-            body_size = load_u32(inner, at + 16)
+            body_size = _u32(inner, at + 16)
             text = at + _INNER_HEAD + body_size
             text_size = inner[text] * 256 + inner[text + 1]
             self.append(
@@ -249,7 +245,7 @@ class LogWriter:
                 inner,
                 text + 2,
                 text_size,
-                load_u32(inner, at + 12),
+                _u32(inner, at + 12),
                 sys_flag,
                 born_ms,
                 reconsume_times,
@@ -270,14 +266,14 @@ class LogWriter:
         while at < end:
             if end - at < _INNER_HEAD + 2:
                 return BAD_BATCH
-            body_size = load_u32(inner, at + 16)
+            body_size = _u32(inner, at + 16)
             if body_size > end - at - _INNER_HEAD - 2:
                 return BAD_BATCH
             text = at + _INNER_HEAD + body_size
             text_size = inner[text] * 256 + inner[text + 1]
             if text_size > end - text - 2:
                 return BAD_BATCH
-            if load_u32(inner, at) != _INNER_HEAD + body_size + 2 + text_size:
+            if _u32(inner, at) != _INNER_HEAD + body_size + 2 + text_size:
                 return BAD_BATCH
             whole_text = text_size + origin.suffix_size
             if origin.suffix_size and text_size and inner[text + 1 + text_size] != 2:
@@ -297,8 +293,35 @@ def record_offsets(data: Bytes, base: int, position: int, count: int) -> list[in
     found: list[int] = []
     while len(found) < count and position + _HEAD_SIZE <= len(data):
         found.append(base + position)
-        size = load_u32(data, position)
+        size = _u32(data, position)
         if size < _HEAD_SIZE:
             raise ValueError("no record here")
         position += size
     return found
+
+
+def _copy(target: Bytes, at: int, source: Bytes, start: int, size: int) -> int:
+    """Copy bytes; the place behind them. The caller has checked both ranges."""
+    for step in range(size):
+        target[at + step] = source[start + step]  # type: ignore[index]
+    return at + size
+
+
+def _u32(data: Bytes, at: int) -> int:
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return (a << 24) | (b << 16) | (c << 8) | d
+
+
+def _put_u32(data: Bytes, at: int, value: int) -> None:
+    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
+    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
+    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
+    data[at + 3] = value & 0xFF  # type: ignore[index]
+
+
+def _put_i64(data: Bytes, at: int, value: int) -> None:
+    _put_u32(data, at, (value >> 32) & _MASK)
+    _put_u32(data, at + 4, value & _MASK)

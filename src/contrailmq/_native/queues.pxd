@@ -1,15 +1,16 @@
 import cython
 
-from contrailmq._native.index cimport (
-    IndexWriter, java_hash, key_hash, load_i64, load_u32, store_i64, store_u32,
-)
+from contrailmq._native.index cimport IndexWriter, java_hash, key_hash
 
+cdef unsigned int _MASK, _SIGN
+cdef long long _TWO_32
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
 cdef int _HEAD_SIZE, _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK, _INNER_BATCH
 cdef int _NAME_END, _VALUE_END, _LIMIT, _BLANK
 cdef bytes _UNIQ_KEY, _DELAY
 
 
+@cython.final
 cdef class QueueWriter:
     cdef readonly object owner
     cdef readonly bytes topic
@@ -28,6 +29,7 @@ cdef class QueueWriter:
     cpdef int put(self, long long log_offset, long long size, long long code) except -1
 
 
+@cython.final
 cdef class TopicQueues:
     cdef readonly bytes topic
     cdef const unsigned char[::1] topic_view
@@ -37,6 +39,7 @@ cdef class TopicQueues:
     cdef public dict queues
 
 
+@cython.final
 cdef class Deriver:
     cdef object host
     cdef public dict topics
@@ -47,6 +50,7 @@ cdef class Deriver:
     cdef public long long store_ms
     cdef public long long count
     cdef public int ended
+    cdef const unsigned char[::1] data
     cdef long long base
     cdef readonly Py_ssize_t position
     cdef TopicQueues _last
@@ -66,25 +70,25 @@ cdef class Deriver:
         properties_size=cython.Py_ssize_t, entry=TopicQueues, store_ms=cython.longlong,
         tran=cython.uint,
     )
-    cdef int _derive(self, const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t size, int topic_head) except -1
+    cdef int _derive(self, Py_ssize_t position, Py_ssize_t size, int topic_head) except -1
 
     @cython.locals(last=TopicQueues, step=cython.Py_ssize_t, topic=bytes, entry=TopicQueues)
-    cdef TopicQueues _topic(self, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t size)
+    cdef TopicQueues _topic(self, Py_ssize_t at, Py_ssize_t size)
 
     @cython.locals(
         stop=cython.Py_ssize_t, middle=cython.Py_ssize_t, size=cython.Py_ssize_t,
         value_size=cython.Py_ssize_t,
     )
-    cdef int _scan_properties(self, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int _scan_properties(self, Py_ssize_t at, Py_ssize_t end) except -1
 
     @cython.locals(
         queue_id=cython.uint, queue=QueueWriter, offset=cython.longlong,
         queue_offset=cython.longlong, code=cython.longlong,
     )
-    cdef int _put_unit(self, const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t size, TopicQueues entry, long long store_ms) except -1
+    cdef int _put_unit(self, Py_ssize_t position, Py_ssize_t size, TopicQueues entry, long long store_ms) except -1
 
     @cython.locals(index=IndexWriter, at=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
-    cdef int _put_keys(self, const unsigned char[::1] data, long long offset, unsigned int hash_start, long long store_ms) except -1
+    cdef int _put_keys(self, long long offset, unsigned int hash_start, long long store_ms) except -1
 
     @cython.locals(index=IndexWriter)
     cdef int _put_key(self, unsigned int value, long long offset, long long store_ms) except -1
@@ -92,3 +96,12 @@ cdef class Deriver:
 
 @cython.locals(step=cython.Py_ssize_t)
 cdef bint _spells(const unsigned char[::1] data, Py_ssize_t at, bytes word) noexcept
+
+@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
+cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
+
+@cython.locals(high=cython.longlong, low=cython.longlong)
+cdef long long _i64(const unsigned char[::1] data, Py_ssize_t at) noexcept
+
+cdef int _put_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
+cdef int _put_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept

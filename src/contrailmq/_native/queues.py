@@ -21,15 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from contrailmq._native.index import (
-    IndexWriter,
-    java_hash,
-    key_hash,
-    load_i64,
-    load_u32,
-    store_i64,
-    store_u32,
-)
+from contrailmq._native.index import IndexWriter, java_hash, key_hash
 
 Bytes = bytes | bytearray | memoryview
 
@@ -52,6 +44,12 @@ LIMIT = 0
 BLANK = 1
 _LIMIT = 0
 _BLANK = 1
+
+# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
+# is 208 bytes when it is handed over.  Hence these, in each compiled module.
+_MASK = 0xFFFFFFFF
+_SIGN = 0x80000000
+_TWO_32 = 0x100000000
 
 
 class QueueWriter:
@@ -92,9 +90,9 @@ class QueueWriter:
             if self.limit - self.position < 20:
                 raise ValueError("queue file has no room")
         at = self.position
-        store_i64(self.buffer, at, log_offset)
-        store_u32(self.buffer, at + 8, size)
-        store_i64(self.buffer, at + 12, code)
+        _put_i64(self.buffer, at, log_offset)
+        _put_u32(self.buffer, at + 8, size)
+        _put_i64(self.buffer, at + 12, code)
         self.position = at + 20
         self.max_offset += 1
         self.log_end = log_offset + size
@@ -126,6 +124,7 @@ class Deriver:
         self.store_ms = 0
         self.count = 0
         self.ended = 0
+        self.data: Bytes = bytes(1)
         self.base = 0
         self.position = 0  # behind the last record derived, also when a run failed
         self._last = TopicQueues(b"", False)
@@ -174,11 +173,12 @@ class Deriver:
         if position < 0 or limit > len(data):
             raise ValueError("derive: range outside the view")
         self.ended = _LIMIT
+        self.data = data
         self.base = base
         self.position = position
         while limit - position >= 8:
-            size = load_u32(data, position)
-            magic = load_u32(data, position + 4)
+            size = _u32(data, position)
+            magic = _u32(data, position + 4)
             if magic == _BLANK_MAGIC:
                 self.ended = _BLANK
                 return position + size
@@ -186,15 +186,15 @@ class Deriver:
                 raise ValueError("derive: not a record")
             if size > limit - position:
                 raise ValueError("derive: record reaches over the end")
-            self._derive(data, position, size, 1 if magic == _MAGIC_V1 else 2)
+            self._derive(position, size, 1 if magic == _MAGIC_V1 else 2)
             position += size
             self.position = position
             self.count += 1
         return position
 
-    def _derive(self, data: Bytes, position: int, size: int, topic_head: int) -> None:
+    def _derive(self, position: int, size: int, topic_head: int) -> None:
         """One record."""
-        sys_flag = load_u32(data, position + 36)
+        sys_flag = _u32(self.data, position + 36)
         at = position + 84
         times = position + 56
         if sys_flag & 0x10:
@@ -205,38 +205,38 @@ class Deriver:
         end = position + size
         if at + 4 > end:
             raise ValueError("derive: the record's lengths do not add up")
-        body_size = load_u32(data, at)
+        body_size = _u32(self.data, at)
         if body_size > size or at + 4 + body_size + topic_head + 2 > end:
             raise ValueError("derive: the record's lengths do not add up")
         at += 4 + body_size
-        topic_size = data[at] if topic_head == 1 else data[at] * 256 + data[at + 1]
+        topic_size = self.data[at] if topic_head == 1 else self.data[at] * 256 + self.data[at + 1]
         at += topic_head
         if at + topic_size + 2 > end:
             raise ValueError("derive: the record's lengths do not add up")
         properties = at + topic_size + 2
-        properties_size = data[properties - 2] * 256 + data[properties - 1]
+        properties_size = self.data[properties - 2] * 256 + self.data[properties - 1]
         if properties + properties_size > end:
             raise ValueError("derive: the record's lengths do not add up")
-        entry = self._topic(data, at, topic_size)
-        store_ms = load_i64(data, times)
-        self._scan_properties(data, properties, properties + properties_size)
+        entry = self._topic(at, topic_size)
+        store_ms = _i64(self.data, times)
+        self._scan_properties(properties, properties + properties_size)
         tran = sys_flag & _TRAN_MASK
         if tran != _TRAN_PREPARED and tran != _TRAN_ROLLBACK and not sys_flag & _INNER_BATCH:
-            self._put_unit(data, position, size, entry, store_ms)
+            self._put_unit(position, size, entry, store_ms)
         self.store_ms = store_ms
         if self.index is not None and tran != _TRAN_ROLLBACK:
             if self.unique_size > 0 or self.keys_size > 0:
-                self._put_keys(data, self.base + position, entry.hash_start, store_ms)
+                self._put_keys(self.base + position, entry.hash_start, store_ms)
 
-    def _topic(self, data: Bytes, at: int, size: int) -> TopicQueues:
+    def _topic(self, at: int, size: int) -> TopicQueues:
         last = self._last
         if last.topic_size == size:
             step = 0
-            while step < size and data[at + step] == last.topic_view[step]:
+            while step < size and self.data[at + step] == last.topic_view[step]:
                 step += 1
             if step == size:
                 return last
-        topic = bytes(data[at : at + size])
+        topic = bytes(self.data[at : at + size])
         entry = self.topics.get(topic)
         if entry is None:
             entry = self.host.new_topic(topic)
@@ -244,7 +244,7 @@ class Deriver:
         self._last = entry
         return entry
 
-    def _scan_properties(self, data: Bytes, at: int, end: int) -> None:
+    def _scan_properties(self, at: int, end: int) -> None:
         """Find the values derivation needs; of a name that occurs twice the last one counts."""
         self.tags_size = -1
         self.keys_size = -1
@@ -253,32 +253,38 @@ class Deriver:
         while at < end:
             stop = at
             middle = -1
-            while stop < end and data[stop] != _VALUE_END:
-                if data[stop] == _NAME_END and middle < 0:
+            while stop < end and self.data[stop] != _VALUE_END:
+                if self.data[stop] == _NAME_END and middle < 0:
                     middle = stop
                 stop += 1
             size = middle - at
             value_size = stop - middle - 1
             if size >= 4 and value_size > 0:
-                if size == 4 and data[at + 3] == 0x53:  # TAGS, KEYS
-                    if data[at] == 0x54 and data[at + 1] == 0x41 and data[at + 2] == 0x47:
+                if size == 4 and self.data[at + 3] == 0x53:  # TAGS, KEYS
+                    if (
+                        self.data[at] == 0x54
+                        and self.data[at + 1] == 0x41
+                        and self.data[at + 2] == 0x47
+                    ):
                         self.tags = middle + 1
                         self.tags_size = value_size
-                    elif data[at] == 0x4B and data[at + 1] == 0x45 and data[at + 2] == 0x59:
+                    elif (
+                        self.data[at] == 0x4B
+                        and self.data[at + 1] == 0x45
+                        and self.data[at + 2] == 0x59
+                    ):
                         self.keys = middle + 1
                         self.keys_size = value_size
-                elif size == 8 and _spells(data, at, _UNIQ_KEY):
+                elif size == 8 and _spells(self.data, at, _UNIQ_KEY):
                     self.unique = middle + 1
                     self.unique_size = value_size
-                elif size == 5 and _spells(data, at, _DELAY):
+                elif size == 5 and _spells(self.data, at, _DELAY):
                     self.delay = middle + 1
                     self.delay_size = value_size
             at = stop + 1
 
-    def _put_unit(
-        self, data: Bytes, position: int, size: int, entry: TopicQueues, store_ms: int
-    ) -> int:
-        queue_id = load_u32(data, position + 12)
+    def _put_unit(self, position: int, size: int, entry: TopicQueues, store_ms: int) -> int:
+        queue_id = _u32(self.data, position + 12)
         found = entry.queues.get(queue_id)
         if found is None:
             found = self.host.find_queue(entry.topic, queue_id)
@@ -287,29 +293,31 @@ class Deriver:
         offset = self.base + position
         if offset + size <= queue.log_end:
             return 0
-        queue_offset = load_i64(data, position + 20)
+        queue_offset = _i64(self.data, position + 20)
         if queue_offset != queue.max_offset:
             if queue_offset < queue.max_offset:
                 return 0
             queue.owner.skip_to(queue, queue_offset)
         code = 0
         if self.tags_size > 0:
-            code = java_hash(data, self.tags, self.tags + self.tags_size, 0)
-            if code >= 0x80000000:
-                code -= 0x100000000
+            code = java_hash(self.data, self.tags, self.tags + self.tags_size, 0)
+            if code >= _SIGN:
+                code -= _TWO_32
         if entry.is_schedule and self.delay_size > 0:
             code = self.host.delivery_code(
-                bytes(data[self.delay : self.delay + self.delay_size]), store_ms, code
+                bytes(self.data[self.delay : self.delay + self.delay_size]), store_ms, code
             )
         if self.has_ext:
-            code = self.host.extend(queue, code, store_ms, bytes(data[position : position + size]))
+            code = self.host.extend(
+                queue, code, store_ms, bytes(self.data[position : position + size])
+            )
         queue.put(offset, size, code)
         if queue.batch != self.batch:
             queue.batch = self.batch
             self.touched.append(queue)
         return 0
 
-    def _put_keys(self, data: Bytes, offset: int, hash_start: int, store_ms: int) -> int:
+    def _put_keys(self, offset: int, hash_start: int, store_ms: int) -> int:
         index = self.index
         if index is None or offset < index.end_offset:
             return 0
@@ -317,17 +325,17 @@ class Deriver:
             return 0  # derived before; only an index with nothing in it also ends at 0
         if self.unique_size > 0:
             end = self.unique + self.unique_size
-            self._put_key(java_hash(data, self.unique, end, hash_start), offset, store_ms)
+            self._put_key(java_hash(self.data, self.unique, end, hash_start), offset, store_ms)
         if self.keys_size <= 0:
             return 0
         at = self.keys
         end = at + self.keys_size
         while at < end:
             stop = at
-            while stop < end and data[stop] != 0x20:
+            while stop < end and self.data[stop] != 0x20:
                 stop += 1
             if stop > at:
-                self._put_key(java_hash(data, at, stop, hash_start), offset, store_ms)
+                self._put_key(java_hash(self.data, at, stop, hash_start), offset, store_ms)
             at = stop + 1
         return 0
 
@@ -347,3 +355,31 @@ def _spells(data: Bytes, at: int, word: bytes) -> bool:
         if data[at + step] != word[step]:
             return False
     return True
+
+
+def _u32(data: Bytes, at: int) -> int:
+    a = data[at]
+    b = data[at + 1]
+    c = data[at + 2]
+    d = data[at + 3]
+    return (a << 24) | (b << 16) | (c << 8) | d
+
+
+def _i64(data: Bytes, at: int) -> int:
+    high = _u32(data, at)
+    low = _u32(data, at + 4)
+    if high >= _SIGN:
+        high -= _TWO_32
+    return (high << 32) | low
+
+
+def _put_u32(data: Bytes, at: int, value: int) -> None:
+    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
+    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
+    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
+    data[at + 3] = value & 0xFF  # type: ignore[index]
+
+
+def _put_i64(data: Bytes, at: int, value: int) -> None:
+    _put_u32(data, at, (value >> 32) & _MASK)
+    _put_u32(data, at + 4, value & _MASK)

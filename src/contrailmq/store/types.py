@@ -77,7 +77,7 @@ class GetResult:
 
 
 class KeyMatches(NamedTuple):
-    """Commit-log offsets whose key hash fits, newest first, and how fresh the index is."""
+    """Commit-log offsets whose key hash fits, in log order, and how fresh the index is."""
 
     offsets: list[int]
     last_update_ms: int
