@@ -81,19 +81,18 @@ async def send_and_receive(place: Place) -> None:
     """What is sent arrives once, with all that was given, filtered by tags."""
     topic = place.topic("Plain")
     async with place.producer() as producer:
-        receipts = []
-        for index in range(20):
-            receipts.append(
-                await producer.send(
-                    Message(
-                        topic,
-                        f"body {index}".encode(),
-                        tags="paid" if index % 2 else "open",
-                        keys=[f"k{index}", "all"],
-                        properties={"colour": "grün", "index": str(index)},
-                    )
+        receipts = [
+            await producer.send(
+                Message(
+                    topic,
+                    f"body {index}".encode(),
+                    tags="paid" if index % 2 else "open",
+                    keys=[f"k{index}", "all"],
+                    properties={"colour": "grün", "index": str(index)},
                 )
             )
+            for index in range(20)
+        ]
         assert {receipt.status for receipt in receipts} == {SendStatus.SEND_OK}
         assert {receipt.queue.topic for receipt in receipts} == {topic}
         assert len({receipt.queue for receipt in receipts}) > 1
@@ -295,7 +294,7 @@ async def shared_group(place: Place) -> None:
 async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
     """Wait for something that comes without an event."""
     async with asyncio.timeout(timeout_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
@@ -399,8 +398,10 @@ async def transactions(place: Place) -> None:
     asked: list[str] = []
 
     async def check(message: ReceivedMessage) -> TransactionState:
+        # A 5.x broker may ask for transactions that have just ended, too.
         asked.append(message.body.decode())
-        return TransactionState.COMMIT
+        withdrawn = message.body == b"withdrawn"
+        return TransactionState.ROLLBACK if withdrawn else TransactionState.COMMIT
 
     async with place.producer("Tx", check=check) as producer:
         async with producer.transaction(Message(topic, b"committed")) as transaction:
@@ -416,7 +417,6 @@ async def transactions(place: Place) -> None:
             found = await take(consumer, 2)
     assert sorted(m.body for m in found) == [b"committed", b"open"]
     assert "open" in asked
-    assert "withdrawn" not in asked
 
 
 async def request_reply(place: Place) -> None:
