@@ -109,19 +109,22 @@ class Broker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
+        await self.aclose()
 
     async def start(self) -> None:
         """Serve; call ``aclose`` from the same task. Raises ConfigError, StoreError."""
         try:
             await self._start()
         except BaseException:
-            await self._stack.aclose()
+            await self.aclose()
             raise
 
     async def aclose(self) -> None:
-        """Stop, in the reverse order of starting."""
-        await self._stack.aclose()
+        """Stop, in the reverse order of starting; raises what a service has failed with."""
+        try:
+            await self._stack.aclose()
+        except BaseExceptionGroup as group:
+            raise _first_error(group) from group
 
     async def _start(self) -> None:
         stack = self._stack
@@ -273,3 +276,9 @@ class Broker:
             await asyncio.sleep(CLIENT_SCAN_S)
             parts.clients.expire()
             parts.tables.filters.clean()
+
+
+def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error a group of services failed with, without the groups around it."""
+    first = group.exceptions[0]
+    return _first_error(first) if isinstance(first, BaseExceptionGroup) else first

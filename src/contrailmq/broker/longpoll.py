@@ -87,6 +87,8 @@ class LongPolls:
         At a bound the pull is refused, and the text says which bound it was; the client waits a
         while by itself then.
         """
+        if self._closed:
+            raise SystemBusy("the broker is stopping")
         held = self._peers.get(waiter.peer)
         if self._count >= self._waiters_max:
             raise SystemBusy(f"{self._count} pulls are waiting, at most {self._waiters_max}")
