@@ -1,0 +1,282 @@
+"""Columns of records: the same values as one record at a time, on both builds, and for pyarrow."""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contrailmq._native import records as native_records
+from contrailmq.errors import CorruptRecord, RemoteProtocolError
+from contrailmq.protocol import columns
+from contrailmq.protocol.columns import (
+    COLUMNS,
+    Column,
+    MapColumn,
+    NumberColumn,
+    RecordColumns,
+    TextColumn,
+)
+from contrailmq.protocol.compression import Compression, compress
+from contrailmq.protocol.message import Record, decode_record, encode_record
+from testkit.builds import BUILDS, native_module
+from testkit.golden import StoreDirectory, store_directories
+
+HOST = bytes.fromhex("7f00000100002a9f")
+FIELDS: dict[str, Any] = {
+    "topic": "T",
+    "body": b"hello",
+    "properties": b"KEYS\x01k1\x02TAGS\x01a\x02UNIQ_KEY\x01u\x02",
+    "born_ms": 1700000000123,
+    "born_host": HOST,
+    "store_host": HOST,
+    "store_ms": 1700000000456,
+    "queue_id": 3,
+    "queue_offset": 1 << 40,
+    "commit_log_offset": 1 << 41,
+    "reconsume_times": 2,
+}
+
+
+@pytest.fixture(params=BUILDS)
+def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name in ("arrow", "arrow_fill"):
+        monkeypatch.setattr(columns, name, native_module(name, pure=request.param == "pure"))
+    return str(request.param)
+
+
+@dataclasses.dataclass
+class Read:
+    """Columns read back into Python values."""
+
+    found: dict[str, Column]
+
+    def values(self, name: str) -> list[Any]:
+        column = self.found[name]
+        if isinstance(column, NumberColumn):
+            return list(memoryview(column.data).cast("i" if column.width == 4 else "q"))
+        if isinstance(column, TextColumn):
+            raw = list(pieces(column))
+            return raw if name == "body" else [b if b is None else b.decode() for b in raw]
+        names, values = (list(pieces(part)) for part in (column.names, column.values))
+        offsets = memoryview(column.offsets).cast("i")
+        assert len(names) == len(values) == column.entry_count
+        entries = [
+            [(names[i].decode(), values[i].decode()) for i in range(offsets[r], offsets[r + 1])]
+            for r in range(len(offsets) - 1)
+        ]
+        maps = [dict(pairs) for pairs in entries]
+        assert list(map(len, maps)) == list(map(len, entries)), "a name twice in one map"
+        return maps
+
+
+def pieces(column: TextColumn) -> Iterator[Any]:
+    offsets = memoryview(column.offsets).cast("i")
+    gaps = 0
+    for index in range(len(offsets) - 1):
+        there = column.validity is None or column.validity[index >> 3] >> (index & 7) & 1
+        gaps += not there
+        yield bytes(column.data[offsets[index] : offsets[index + 1]]) if there else None
+    assert offsets[len(offsets) - 1] == len(column.data)
+    assert gaps == column.gap_count
+
+
+def wanted_of(record: Record) -> dict[str, Any]:
+    properties = record.properties
+    return {
+        "queue_id": record.queue_id,
+        "sys_flag": record.sys_flag,
+        "reconsume_times": record.reconsume_times,
+        "queue_offset": record.queue_offset,
+        "commit_log_offset": record.commit_log_offset,
+        "born_time": record.born_ms * 1000,
+        "store_time": record.store_ms * 1000,
+        "topic": record.topic,
+        "body": record.payload(),
+        "keys": properties.get("KEYS"),
+        "tags": properties.get("TAGS"),
+        "unique_key": properties.get("UNIQ_KEY"),
+        "born_host": record.born_host,
+        "message_id": record.offset_message_id,
+        "properties": properties,
+    }
+
+
+def check(data: bytes, positions: list[int]) -> None:
+    read = Read(RecordColumns(COLUMNS).read(data, positions))
+    assert list(read.found) == list(COLUMNS)
+    wanted = [wanted_of(decode_record(data, position)) for position in positions]
+    for name in COLUMNS:
+        assert read.values(name) == [row[name] for row in wanted], name
+
+
+def positions_of(data: bytes) -> list[int]:
+    positions = array("q", bytes(8 * 4096))
+    count, _, _ = native_records.scan_records(data, 0, len(data), positions)
+    return list(positions[:count])
+
+
+@pytest.mark.parametrize("store", store_directories(), ids=lambda store: store.name)
+def test_every_golden_record(store: StoreDirectory, build: str) -> None:
+    checked = 0
+    for path in sorted((store.path / "commitlog").iterdir()):
+        data = path.read_bytes()
+        positions = positions_of(data)[: 60 if build == "pure" else None]
+        check(data, positions)
+        checked += len(positions)
+    assert checked
+
+
+RAW = st.one_of(
+    st.binary(max_size=40),
+    st.lists(
+        st.tuples(st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "n", "é"]), st.text(max_size=5)),
+        max_size=6,
+    ).map(lambda pairs: "\x02".join(f"{n}\x01{v}" for n, v in pairs).encode("utf-8", "replace")),
+)
+RECORDS = st.fixed_dictionaries(
+    {
+        "topic": st.one_of(st.binary(max_size=150), st.just(b"TopicTest")),
+        "body": st.binary(max_size=50),
+        "properties": RAW,
+        "born_ms": st.integers(0, 2**43),
+        "store_ms": st.integers(0, 2**43),
+        "born_host": st.one_of(
+            st.just(HOST), st.binary(min_size=8, max_size=8), st.binary(min_size=20, max_size=20)
+        ),
+        "store_host": st.one_of(st.just(HOST), st.binary(min_size=20, max_size=20)),
+        "queue_id": st.integers(-(2**31), 2**31 - 1),
+        "queue_offset": st.integers(-(2**63), 2**63 - 1),
+        "commit_log_offset": st.integers(-(2**63), 2**63 - 1),
+    }
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(RECORDS, max_size=12))
+def test_any_records(build: str, many: list[dict[str, Any]]) -> None:
+    data = b"".join(bytes(encode_record(**fields)) for fields in many)
+    positions = positions_of(data)
+    assert len(positions) == len(many)
+    check(data, positions)
+    check(data, positions[::-1])
+
+
+def test_compressed_bodies_between_others(build: str) -> None:
+    plain = encode_record(**FIELDS)
+    records = [plain]
+    for kind in Compression:
+        change = {"body": compress(b"z" * 500, kind), "sys_flag": kind.flags}
+        records += [encode_record(**{**FIELDS, **change}), plain]
+    data = b"".join(map(bytes, records))
+    check(data, positions_of(data))
+    small = RecordColumns(["body"], body_size_max=100)
+    with pytest.raises(RemoteProtocolError, match="grows beyond 100 bytes"):
+        small.read(data, positions_of(data))
+    # Without the body nothing has to be decompressed.
+    broken = encode_record(**{**FIELDS, "body": b"no zlib", "sys_flag": 1})
+    found = RecordColumns(["tags"], body_size_max=100).read(broken, [0])
+    assert Read(found).values("tags") == ["a"]
+    with pytest.raises(RemoteProtocolError, match="ZLIB body of 7 bytes"):
+        RecordColumns(["body"]).read(broken, [0])
+
+
+def test_very_many_properties_keep_the_last_of_each_name(build: str) -> None:
+    pairs = "".join(f"n{index % 90}\x01v{index}\x02" for index in range(300))
+    data = bytes(encode_record(**{**FIELDS, "properties": pairs.encode()}))
+    check(data, [0])
+
+
+@pytest.mark.parametrize("wanted", [["body"], ["queue_id", "properties"], []])
+def test_only_what_is_wanted_is_made(build: str, wanted: list[str]) -> None:
+    data = bytes(encode_record(**FIELDS))
+    assert list(RecordColumns(wanted).read(data, [0])) == wanted
+
+
+def test_no_records_and_no_such_column(build: str) -> None:
+    read = Read(RecordColumns(COLUMNS).read(b"", []))
+    assert all(read.values(name) == [] for name in COLUMNS)
+    with pytest.raises(ValueError, match="no such columns: offset"):
+        RecordColumns(["offset"])
+
+
+def test_damage_is_named_by_its_position(build: str) -> None:
+    record = bytes(encode_record(**FIELDS))
+    reader = RecordColumns(COLUMNS)
+    for size in range(len(record)):
+        with pytest.raises(CorruptRecord) as refused:
+            reader.read(record + record[:size], [0, len(record)])
+        assert refused.value.offset == len(record)
+    for position in (-1, 1, 2**62):
+        with pytest.raises(CorruptRecord):
+            reader.read(record, [position])
+    assert Read(reader.read(record, [0, 0])).values("body") == [b"hello"] * 2
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_changed_bytes_are_refused_or_read_as_the_decoder_does(
+    build: str, data: st.DataObject
+) -> None:
+    record = encode_record(**FIELDS)
+    for _ in range(data.draw(st.integers(1, 3))):
+        record[data.draw(st.integers(0, len(record) - 1))] = data.draw(st.integers(0, 255))
+    raw = bytes(record)
+    names = [name for name in COLUMNS if name != "body" and not name.endswith("_time")]
+    try:
+        wanted = decode_record(raw)
+    except CorruptRecord:
+        with pytest.raises(CorruptRecord):
+            RecordColumns(names).read(raw, [0])
+        return
+    read = Read(RecordColumns(names).read(raw, [0]))
+    row = wanted_of_without_body(wanted)
+    for name in names:
+        assert read.values(name) == [row[name]], name
+
+
+def wanted_of_without_body(record: Record) -> dict[str, Any]:
+    flag = record.sys_flag
+    record.sys_flag = flag & ~1
+    row = wanted_of(record)
+    return {**row, "sys_flag": flag}
+
+
+def test_pyarrow_takes_the_buffers() -> None:
+    pa = pytest.importorskip("pyarrow")
+    data = b"".join(
+        bytes(encode_record(**{**FIELDS, "properties": properties}))
+        for properties in (b"KEYS\x01k\x02n\x01\xff\x02", b"", "TAGS\x01é\x02".encode())
+    )
+    found = RecordColumns(COLUMNS).read(data, positions_of(data))
+    for name, column in found.items():
+        made = arrow_array(pa, name, column)
+        made.validate(full=True)
+        wanted = Read(found).values(name)
+        assert made.to_pylist() == [list(v.items()) if isinstance(v, dict) else v for v in wanted]
+
+
+def arrow_array(pa: Any, name: str, column: Column) -> Any:
+    if isinstance(column, NumberColumn):
+        kind = pa.int32() if column.width == 4 else pa.int64()
+        return pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(column.data)])
+    if isinstance(column, TextColumn):
+        return arrow_text(pa, column, 3, pa.binary() if name == "body" else pa.string())
+    assert isinstance(column, MapColumn)
+    names, values = (
+        arrow_text(pa, part, column.entry_count, pa.string())
+        for part in (column.names, column.values)
+    )
+    offsets = pa.Array.from_buffers(pa.int32(), 4, [None, pa.py_buffer(column.offsets)])
+    return pa.MapArray.from_arrays(offsets, names, values)
+
+
+def arrow_text(pa: Any, column: TextColumn, count: int, kind: Any) -> Any:
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(kind, count, buffers, column.gap_count)
