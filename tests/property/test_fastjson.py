@@ -100,8 +100,8 @@ def test_standard_json_reads_the_same_by_both_parsers(value: Any) -> None:
     assert json.loads(dumps(value, quote_int_keys=True, ascii_only=True)) == drop_none(value)
 
 
-@given(values.filter(without_references), st.data())
-def test_truncation_at_every_length(value: Any, data: st.DataObject) -> None:
+@given(values.filter(without_references))
+def test_truncation_at_every_length(value: Any) -> None:
     written = dumps([value])
     for end in range(len(written)):
         with pytest.raises(RemoteProtocolError):

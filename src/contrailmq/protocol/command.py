@@ -355,13 +355,18 @@ def _take(header: bytes, position: int) -> tuple[bytes, int]:
 def _decode_entries(ext: bytes) -> dict[str, str]:
     fields: dict[str, str] = {}
     position, end = 0, len(ext)
+    key_size_at, value_size_at = _SHORT.unpack_from, _INT.unpack_from
     while position < end:
-        (key_size,) = _SHORT.unpack_from(ext, position)
-        position += 2
-        if not 0 <= key_size <= end - position:
+        (key_size,) = key_size_at(ext, position)
+        key_end = position + 2 + key_size
+        if not 0 <= key_size <= end - position - 6:
             raise RemoteProtocolError(f"binary header: ext key of {key_size} bytes")
-        key = ext[position : position + key_size]
-        value, position = _take(ext, position + key_size)
-        if key and value:  # a zero-length string decodes to null, that is, to absent
-            fields[key.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+        (value_size,) = value_size_at(ext, key_end)
+        start = key_end + 4
+        if not 0 <= value_size <= end - start:
+            raise RemoteProtocolError(f"binary header: ext value of {value_size} bytes")
+        if key_size and value_size:  # a zero-length string decodes to null, that is, to absent
+            name = str(ext[position + 2 : key_end], "utf-8", "replace")
+            fields[name] = str(ext[start : start + value_size], "utf-8", "replace")
+        position = start + value_size
     return fields

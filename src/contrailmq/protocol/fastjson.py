@@ -113,14 +113,7 @@ class _Writer:
 
     def _other(self, value: Any, depth: int) -> None:
         if isinstance(value, msgspec.Struct):
-            self._object(
-                [
-                    (wire, getattr(value, name))
-                    for wire, name, is_new in _bean_fields(type(value))
-                    if not (is_new and self._legacy)
-                ],
-                depth,
-            )
+            self._bean(value, depth)
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = sorted(field.name for field in dataclasses.fields(value))
             self._object([(name, getattr(value, name)) for name in names], depth)
@@ -138,6 +131,24 @@ class _Writer:
             self._array(sorted(value), depth)
         else:
             raise LocalProtocolError(f"{type(value).__name__} has no JSON form")
+
+    def _bean(self, value: msgspec.Struct, depth: int) -> None:
+        if depth >= DEPTH_MAX:
+            raise LocalProtocolError(f"JSON nested more than {DEPTH_MAX} deep, or in a circle")
+        out = self.out
+        separator = "{"
+        line = "\n" + "\t" * (depth + 1) if self._pretty else ""
+        for label, name, is_new in _bean_fields(type(value)):
+            field = getattr(value, name)
+            if field is None or (is_new and self._legacy):
+                continue
+            out.append(f"{separator}{line}{label}")
+            separator = ","
+            self.value(field, depth + 1)
+        if separator == "{":
+            out.append("{}")
+        else:
+            out.append("\n" + "\t" * depth + "}" if self._pretty else "}")
 
     def _object(self, items: list[tuple[Any, Any]], depth: int) -> None:
         if depth >= DEPTH_MAX:
@@ -184,10 +195,10 @@ def _queue_items(queue: MessageQueue) -> list[tuple[Any, Any]]:
 
 @functools.cache
 def _bean_fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
-    """Wire name, attribute and whether 4.9 does not know it, of every field, sorted."""
+    """Label, attribute and whether 4.9 does not know it, of every field, in the wire's order."""
     new: frozenset[str] = getattr(kind, "SINCE_5", frozenset())
     fields = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-    return tuple(sorted((wire, name, name in new) for wire, name in fields))
+    return tuple((f"{quote(wire)}:", name, name in new) for wire, name in sorted(fields))
 
 
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
@@ -206,7 +217,7 @@ _ESCAPES: Final = {
 def quote(text: str, *, ascii_only: bool = False) -> str:
     """``text`` in double quotes, escaped as fastjson escapes."""
     special = _SPECIAL_OR_NOT_ASCII if ascii_only else _SPECIAL
-    return f'"{special.sub(_escape, text)}"'
+    return f'"{text}"' if special.search(text) is None else f'"{special.sub(_escape, text)}"'
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -21,6 +21,7 @@ Int32 = Annotated[int, 32]
 """A header field that is a Java int."""
 
 _INT64_BITS: Final = 64
+_INT64_MAX: Final = (1 << 63) - 1
 _NUMBER_LENGTH_MAX: Final = 20  # the sign and nineteen digits of a Java long
 
 
@@ -65,7 +66,11 @@ class Header:
             value = getattr(self, name)
             if value is None:
                 continue
-            fields[wire_name] = value if type(value) is str else _render(value)
+            kind = type(value)
+            if kind is bool:
+                fields[wire_name] = "true" if value else "false"
+            else:
+                fields[wire_name] = value if kind is str else str(value)
         return fields
 
     @classmethod
@@ -112,7 +117,7 @@ def _parser(hint: Any) -> Callable[[str], Any]:
     if typing.get_origin(hint) is Annotated:
         hint, bits = typing.get_args(hint)
     if hint is int:
-        return functools.partial(_parse_int, bits=bits)
+        return _parse_int32 if bits == 32 else _parse_int64
     if hint is bool:
         return _parse_bool
     assert hint in (str, float), f"a header field is text, a number or a bool, not {hint}"
@@ -120,22 +125,23 @@ def _parser(hint: Any) -> Callable[[str], Any]:
     return kind
 
 
-def _parse_int(text: str, *, bits: int) -> int:
-    if len(text) > _NUMBER_LENGTH_MAX:
-        raise ValueError(f"{len(text)} digits")
-    value = int(text)
-    if not -1 << (bits - 1) <= value < 1 << (bits - 1):
-        raise ValueError(f"more than {bits} bits")
+def _parse_int32(text: str) -> int:
+    value = int(text) if len(text) <= _NUMBER_LENGTH_MAX else _INT64_MAX + 1
+    if not -0x80000000 <= value <= 0x7FFFFFFF:
+        raise ValueError("more than 32 bits")
+    return value
+
+
+def _parse_int64(text: str) -> int:
+    value = int(text) if len(text) <= _NUMBER_LENGTH_MAX else _INT64_MAX + 1
+    if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
+        raise ValueError("more than 64 bits")
     return value
 
 
 def _parse_bool(text: str) -> bool:
     # Java's Boolean.parseBoolean takes "true" alone; the C++ client writes "1" and means it.
     return text == "1" or text.lower() == "true"
-
-
-def _render(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _camel(name: str) -> str:

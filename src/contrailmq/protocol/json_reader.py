@@ -27,6 +27,7 @@ REFERENCES_MAX: Final = 100_000
 _NUMBER_LENGTH_MAX: Final = 400
 
 _SPACE = re.compile(r"(?:[ \t\r\n\f\b\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE_STARTS: Final = frozenset(" \t\r\n\f\b\ufeff/")
 _NUMBER = re.compile(r"([-+]?\d+)(\.\d*)?([eE][-+]?\d+)?[LSBFD]?(?![\w.])", re.ASCII)
 _NAME = re.compile(r"[^\W\d][\w$]*|\$\w*")
 _SINGLE_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
@@ -76,6 +77,8 @@ def read(text: str) -> Any:
 
 
 def _skip(text: str, position: int) -> int:
+    if text[position : position + 1] not in _SPACE_STARTS:
+        return position
     match = _SPACE.match(text, position)
     assert match is not None  # the pattern matches nothing at all, too
     return match.end()

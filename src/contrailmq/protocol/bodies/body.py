@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -61,11 +62,12 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
         """Read a body; ``RemoteProtocolError`` when it is not one of this kind."""
         strict = _strict_decoder(cls)
         if strict is not None and not has_references(data) and not _has_alias(cls, data):
-            try:
-                found: Self = strict.decode(data)
-                return found
-            except (msgspec.MsgspecError, UnicodeError, RecursionError):
-                pass  # the tolerant road gives a better text, or reads it after all
+            for quoted in (_as_it_is, _with_quoted_numbers):
+                try:
+                    found: Self = strict.decode(quoted(data))
+                    return found
+                except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                    continue  # the tolerant road gives a better text, or reads it after all
         return cls.of(loads(data))
 
     @classmethod
@@ -75,6 +77,28 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
             return cls()
         found: Self = _struct_converter(cls)(value, {})
         return found
+
+
+def _as_it_is(data: bytes | bytearray | memoryview | str) -> bytes | bytearray | memoryview | str:
+    return data
+
+
+_TEXT_OR_NUMBER_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
+
+
+def _with_quoted_numbers(data: bytes | bytearray | memoryview | str) -> bytes:
+    """The same with quotes around keys that are numbers: large tables of offsets have them.
+
+    What a number is, the field's type says.  Nothing inside a text is changed, and a text that
+    is not standard JSON after this either is read by the tolerant road, as it was.
+    """
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+    return _TEXT_OR_NUMBER_KEY.sub(_quote_number, raw)
+
+
+def _quote_number(match: re.Match[bytes]) -> bytes:
+    opening, number, colon = match.groups()
+    return match.group() if number is None else b'%b"%b"%b' % (opening, number, colon)
 
 
 @functools.cache
