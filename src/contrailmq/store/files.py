@@ -70,8 +70,8 @@ class Segment(Protocol):
         """Make the pages of a range ready for writing. Content stays as it is."""
         ...
 
-    def find_data(self, position: int) -> int:
-        """The first position from here on that may be something else than zero; else the size."""
+    def clear(self, position: int) -> None:
+        """Make everything from a position on zero; its blocks may go, so reserve them again."""
         ...
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> int:

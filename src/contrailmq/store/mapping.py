@@ -22,6 +22,8 @@ from typing import Final
 from contrailmq.errors import DiskFull, StoreError
 
 MADV_POPULATE_WRITE: Final = 23  # Linux 5.14
+FALLOC_FL_KEEP_SIZE: Final = 1
+FALLOC_FL_PUNCH_HOLE: Final = 2
 FALLOC_ZERO_RANGE: Final = 0x11  # and keep the size
 PAGE: Final = mmap.PAGESIZE
 _ZERO_STEP: Final = 1 << 20
@@ -89,15 +91,15 @@ class OsSegment:
             for position in range(start, min(end, self.size), PAGE):
                 view[position]
 
-    def find_data(self, position: int) -> int:
-        """Ask the file system for holes, so that nobody has to read them."""
-        fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+    def clear(self, position: int) -> None:
+        """Punch a hole, which costs nothing however long it is; else write zeros."""
+        fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            return min(os.lseek(fd, position, os.SEEK_DATA), self.size)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but holes up to the end
-                return self.size
-            return position  # this file system does not say
+            mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+            if position < self.size and (
+                _libc.fallocate(fd, mode, position, self.size - position) != 0
+            ):
+                self.buffer[position:] = bytes(self.size - position)
         finally:
             if fd != self._fd:
                 os.close(fd)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from contrailmq._native import scan
 from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue
-from contrailmq.store.files import Segment
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.queue_ext import is_address
 
-_WIPE_STEP: Final = 64 * 1024
 _ADDRESS_BASE: Final = -(1 << 63)
 _EXT_HEAD: Final = 20
 
@@ -47,15 +44,18 @@ def first_behind(queue: ConsumeQueue, log_offset: int, limit: int) -> int:
     return low
 
 
-def set_end(queue: ConsumeQueue, end: int) -> None:
-    """Let the queue, and its extension, end before a queue offset; wipe what is behind."""
+def set_end(queue: ConsumeQueue, end: int, *, clear: bool) -> None:
+    """Let the queue, and its extension, end before a queue offset.
+
+    ``clear`` makes everything behind it zero, whatever it is: after a crash there may be holes.
+    """
     least = queue.segments.first_offset // QUEUE_UNIT
     offset, size, code = _unit(queue, end - 1) if end > least else (0, FILL_SIZE, 0)
     queue.set_end(end, 0 if size == FILL_SIZE else offset + size)
-    if end * QUEUE_UNIT < queue.segments.limit_offset:
+    if clear and end * QUEUE_UNIT < queue.segments.limit_offset:
         segment = queue.segments.find(end * QUEUE_UNIT)
         assert segment is not None
-        wipe(segment, end * QUEUE_UNIT % queue.segments.size)
+        segment.clear(end * QUEUE_UNIT % queue.segments.size)
     ext = queue.ext
     if ext is None:
         return
@@ -66,21 +66,6 @@ def set_end(queue: ConsumeQueue, end: int) -> None:
         ext_end = ext.segments.first_offset
     if ext_end < ext.end:
         ext.truncate(ext_end)
-
-
-def wipe(segment: Segment, position: int) -> bool:
-    """Clear whatever is not zero from a position on; whether there was anything."""
-    buffer, size = segment.buffer, segment.size
-    found = False
-    while position < size:
-        position = segment.find_data(position)
-        step_end = min(position + _WIPE_STEP, size)
-        at = scan.find_nonzero(buffer, position, step_end) if position < size else size
-        if at < step_end:
-            buffer[at:step_end] = bytes(step_end - at)
-            found = True
-        position = step_end
-    return found
 
 
 def _is_written(queue: ConsumeQueue, queue_offset: int) -> bool:

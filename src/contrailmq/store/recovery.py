@@ -38,7 +38,7 @@ from contrailmq.store.horizon import Marks, find_start
 from contrailmq.store.index import Indexes
 from contrailmq.store.index_repair import cut_behind, keep_sound
 from contrailmq.store.layout import QUEUE_UNIT
-from contrailmq.store.queue_repair import first_behind, set_end, wipe, written_end
+from contrailmq.store.queue_repair import first_behind, set_end, written_end
 from contrailmq.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 LOOK_BACK: Final = 256 * 1024 * 1024
 _STEP: Final = 8 * 1024 * 1024  # bytes of log between two turns of the loop
 _QUEUES_A_TURN: Final = 500
+_DIRTY_LOOK: Final = 64 * 1024
 _PROGRESS_MS: Final = 5000
 
 
@@ -122,7 +123,7 @@ class Recovery:
         derived = first = self._log.segments.first_offset
         newest: ConsumeQueue | None = None
         async for queue in self._each_queue():
-            set_end(queue, written_end(queue))
+            set_end(queue, written_end(queue), clear=False)
             if queue.writer.log_end > derived:
                 derived, newest = queue.writer.log_end, queue
         derived = min(derived, self._log.segments.limit_offset)
@@ -207,7 +208,7 @@ class Recovery:
         """Let every queue end before the first record at or behind ``log_offset``."""
         async for queue in self._each_queue():
             limit = queue.segments.limit_offset // QUEUE_UNIT
-            set_end(queue, first_behind(queue, log_offset, limit))
+            set_end(queue, first_behind(queue, log_offset, limit), clear=True)
 
     # Both
 
@@ -248,19 +249,31 @@ class Recovery:
             )
         if self._indexes is not None:
             cut_behind(self._indexes, self._settings, from_offset=end, store_ms=self._store_ms)
+        is_dirty = walked.was_killed or self._is_dirty_behind(end)
+        segments = self._log.segments
+        tail = segments.find(end) if end < segments.limit_offset else None
+        if tail is not None and is_dirty:
+            tail.clear(end % segments.size)  # log.start gives it its blocks again
         self._log.start(end)
         async for queue in self._each_queue():
             if queue.writer.log_end > end:
-                set_end(queue, first_behind(queue, end, queue.max_offset))
+                set_end(queue, first_behind(queue, end, queue.max_offset), clear=True)
             queue.correct_min(self._log.segments.first_offset)
         self._derivation.start(end)
         self._log.writer.store_ms = max(self._log.writer.store_ms, self._derivation.store_ms)
-        segments = self._log.segments
-        tail = segments.find(end) if end < segments.limit_offset else None
-        was_dirty = tail is not None and wipe(tail, end % segments.size)
-        if walked.was_killed or was_dirty:
+        if is_dirty:
             await self._sync(sync_from)
         return walked
+
+    def _is_dirty_behind(self, end: int) -> bool:
+        """Whether something stands behind the end of the log: a clean stop leaves nothing."""
+        segments = self._log.segments
+        segment = segments.find(end) if end < segments.limit_offset else None
+        if segment is None:
+            return False
+        position = end % segments.size
+        until = min(position + _DIRTY_LOOK, segment.size)
+        return scan.find_nonzero(segment.buffer, position, until) < until
 
     async def _sync(self, from_offset: int) -> None:
         """What was believed must be as certain as what will be written behind it."""
