@@ -188,8 +188,8 @@ BODIES: list[type[Body]] = sorted(
 
 
 def check_bodies(data: bytes) -> None:
-    """Every body class reads it or raises the protocol's own error; what was read is stable."""
-    for kind in BODIES:
+    """A body class reads it or raises the protocol's own error; what was read is stable."""
+    for kind in BODIES[zlib.crc32(data) % 8 :: 8]:  # each input has its eighth of the classes
         try:
             body = kind.decode(data)
         except RemoteProtocolError:

@@ -366,7 +366,7 @@ def _decode_entries(ext: bytes) -> dict[str, str]:
         if not 0 <= value_size <= end - start:
             raise RemoteProtocolError(f"binary header: ext value of {value_size} bytes")
         if key_size and value_size:  # a zero-length string decodes to null, that is, to absent
-            name = str(ext[position + 2 : key_end], "utf-8", "replace")
-            fields[name] = str(ext[start : start + value_size], "utf-8", "replace")
+            name = ext[position + 2 : key_end].decode("utf-8", "replace")
+            fields[name] = ext[start : start + value_size].decode("utf-8", "replace")
         position = start + value_size
     return fields
