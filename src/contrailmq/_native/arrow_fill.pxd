@@ -2,6 +2,7 @@ cimport cython
 
 cdef Py_ssize_t _WIDTH
 cdef long long _WRAP
+cdef long long _I64_MAX
 
 @cython.locals(first=cython.uint)
 cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil
@@ -18,7 +19,7 @@ cdef bint _same(const unsigned char[::1] data, Py_ssize_t first, Py_ssize_t seco
 @cython.locals(index=Py_ssize_t)
 cpdef void fill_i32(const unsigned char[::1] data, const long long[::1] places, Py_ssize_t column, Py_ssize_t shift, int[::1] out)
 
-@cython.locals(index=Py_ssize_t)
+@cython.locals(index=Py_ssize_t, top=cython.longlong, value=cython.longlong)
 cpdef void fill_i64(const unsigned char[::1] data, const long long[::1] places, Py_ssize_t column, Py_ssize_t shift, long long scale, long long[::1] out)
 
 @cython.locals(size=Py_ssize_t, room=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, step=Py_ssize_t)

@@ -13,6 +13,7 @@ from typing import Any
 
 _WIDTH = 7
 _WRAP = 0x100000000
+_I64_MAX = 0x7FFFFFFFFFFFFFFF
 
 
 def _u32(data: Any, at: int) -> int:
@@ -46,10 +47,17 @@ def fill_i32(data: Any, places: Any, column: int, shift: int, out: Any) -> None:
 
 
 def fill_i64(data: Any, places: Any, column: int, shift: int, scale: int, out: Any) -> None:
-    """An 8-byte number ``shift`` bytes behind one part of each record, times ``scale``."""
+    """An 8-byte number ``shift`` bytes behind one part of each record, times ``scale``.
+
+    What would be too large then is as large as can be.
+    """
     _require(len(places), len(out), column)
+    top = _I64_MAX // scale
     for index in range(len(out)):
-        out[index] = _i64(data, places[index * _WIDTH + column] + shift) * scale
+        value = _i64(data, places[index * _WIDTH + column] + shift)
+        if scale != 1:
+            value = min(max(value, -top), top)
+        out[index] = value * scale
 
 
 def fill_spans(data: Any, places: Any, column: int, offsets: Any, out: Any) -> None:
