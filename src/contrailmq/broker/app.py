@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
+from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.lane import BrokerLane
@@ -29,7 +30,9 @@ from contrailmq.net.dispatch import Dispatcher, Handler
 from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
+from contrailmq.protocol.bodies.queues import DelayOffsets
 from contrailmq.protocol.hosts import host_bytes
+from contrailmq.protocol.names import SCHEDULE_TOPIC
 from contrailmq.store.files import Files, OsFiles
 from contrailmq.store.layout import Layout
 from contrailmq.store.settings import StoreSettings
@@ -39,6 +42,7 @@ log = logging.getLogger(__name__)
 
 CLIENT_SCAN_S: Final = 10.0
 FIRST_REGISTRATION_S: Final = 3.0
+DELAY_OFFSETS_S: Final = 10.0  # flushDelayOffsetInterval
 FAST_PORT_OFFSET: Final = 2
 HA_PORT_OFFSET: Final = 1
 FREE_PORT_TRIES: Final = 20
@@ -146,8 +150,11 @@ class Broker:
             identity=identity, store_settings=self._store_settings, client=client, rng=self._rng,
         )  # fmt: skip
         self._connect_parts(parts)
+        self._keep_delay_offsets(parts)
         await self._listen(parts)
         stack.callback(parts.polls.close)
+        await stack.enter_async_context(running(parts.delay.run(), name="delay levels"))
+        await stack.enter_async_context(running(parts.checks.run(), name="transactions"))
         await stack.enter_async_context(running(self._scan_clients(parts), name="clients"))
         await self._join_cluster(parts)
         log.info("broker serves: name=%s address=%s", identity.broker_name, identity.address)
@@ -207,6 +214,17 @@ class Broker:
         tables.topics.install_system_topics(self._settings, identity)
         tables.groups.install_system_groups()
 
+    def _keep_delay_offsets(self, parts: Parts) -> None:
+        found = parts.saving.file("delayOffset.json").read(DelayOffsets.decode)
+        if found is not None:
+            parts.delay.load(found.offset_table)
+        parts.saving.add(
+            "delayOffset.json",
+            lambda: DelayOffsets(offset_table=dict(parts.delay.offsets)).encode(pretty=True),
+            revision=lambda: parts.delay.revision,
+            interval_s=DELAY_OFFSETS_S,
+        )
+
     def _connect_parts(self, parts: Parts) -> None:
         """Who hears of what: information flows up by callback."""
         tables, saving, registration = parts.tables, parts.saving, parts.registration
@@ -218,11 +236,17 @@ class Broker:
         tables.topics.on_change = on_topic
         tables.groups.on_change = lambda group: saving.changed()
         tables.live.on_change = lambda old, new: registration.changed()
-        parts.store.on_readable = parts.polls.wake
+
+        def on_readable(topic: str, queue_id: int, offset: int) -> None:
+            parts.polls.wake(topic, queue_id, offset)
+            if topic == SCHEDULE_TOPIC:
+                parts.delay.wake(topic, queue_id, offset)
+
+        parts.store.on_readable = on_readable
 
     def handlers(self, parts: Parts) -> dict[int, Handler]:
         """Request code to handler, of everything this broker can do."""
-        return client_handlers(parts)
+        return client_handlers(parts) | special_handlers(parts)
 
     async def _listen(self, parts: Parts) -> None:
         dispatcher = Dispatcher(self.handlers(parts))

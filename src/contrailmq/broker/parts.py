@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from contrailmq.broker.consumers import ConsumerTable
 from contrailmq.broker.counters import Counters
+from contrailmq.broker.delay import DelayLevels
 from contrailmq.broker.filters import ConsumerFilters
 from contrailmq.broker.groups import GroupTable
 from contrailmq.broker.handlers.client import Clients
@@ -33,6 +34,7 @@ from contrailmq.broker.revision import Revision
 from contrailmq.broker.saving import Saving
 from contrailmq.broker.settings import BrokerSettings
 from contrailmq.broker.topics import TopicTable
+from contrailmq.broker.transactions import HalfMessages, TransactionChecks
 from contrailmq.clock import Clock
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.ids import UniqueIds
@@ -73,6 +75,9 @@ class Parts:
     clients: Clients
     send: SendMessage
     pull: PullMessage
+    delay: DelayLevels
+    halves: HalfMessages
+    checks: TransactionChecks
     clock: Clock
     rng: random.Random
 
@@ -122,6 +127,24 @@ def build_parts(
         counters=tables.counters,
         on_offset_moved=OffsetMovedEvents(putting, tables.topics, identity, clock=clock),
     )
+    delay = DelayLevels(
+        store,
+        putting,
+        delay_ms=store_settings.delay_ms_by_level(),
+        store_host=identity.store_host,
+        clock=clock,
+    )
+    halves = HalfMessages(store, putting, tables.topics, identity=identity, clock=clock)
+    checks = TransactionChecks(
+        halves,
+        tables.offsets,
+        tables.producers,
+        live=live,
+        identity=identity,
+        clock=clock,
+        rng=rng,
+        keep_ms=store_settings.retention_hours * 3_600_000,
+    )
     clients = Clients(
         tables.consumers,
         tables.producers,
@@ -143,6 +166,9 @@ def build_parts(
         clients=clients,
         send=send,
         pull=pull,
+        delay=delay,
+        halves=halves,
+        checks=checks,
         clock=clock,
         rng=rng,
     )

@@ -49,6 +49,10 @@ class BrokerSettings:
     revive_queue_nums: int = key("reviveQueueNum", 8)
     start_accept_send_ms: int = key("startAcceptSendRequestTimeStamp", 0, live=True)
     reject_transactions: bool = key("rejectTransactionMessage", False, live=True)
+    transaction_timeout_ms: int = key("transactionTimeOut", 6000, live=True)
+    transaction_check_max: int = key("transactionCheckMax", 15, live=True)
+    transaction_check_interval_ms: int = key("transactionCheckInterval", 30_000, live=True)
+    store_replies: bool = key("storeReplyMessageEnable", True, live=True)
 
     long_polling: bool = key("longPollingEnable", True, live=True)
     short_polling_ms: int = key("shortPollingTimeMills", 1000, live=True)

@@ -99,6 +99,11 @@ class Reading:
         queue = self._queues.find(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
+    def unit(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int] | None:
+        """Log offset, size and tag code of one message of a queue; None when it is not there."""
+        queue = self._queues.find(topic, queue_id)
+        return None if queue is None else queue.unit(offset)
+
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message is so new that it is probably still in the page cache."""
         queue = self._queues.find(topic, queue_id)

@@ -160,6 +160,7 @@ class Store:
             self.files.remove(self.layout.abort)
 
     def _release(self) -> None:
+        self.derivation.deriver.detach()
         self.log.close()
         self.queues.close()
         if self.indexes is not None:
@@ -263,6 +264,10 @@ class Store:
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last."""
         return self.reading.bounds(topic, queue_id)
+
+    def unit(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int] | None:
+        """Log offset, size and tag code of one message of a queue; None when it is not there."""
+        return self.reading.unit(topic, queue_id, offset)
 
     def offset_by_time(self, topic: str, queue_id: int, ms: int, *, upper: bool = False) -> int:
         """The first offset stored at ``ms`` or later; ``upper``: the last at ``ms`` or before."""
