@@ -1,13 +1,14 @@
 import cython
 
-cdef unsigned int _SIGN
-cdef long long _TWO_32
+from contrailmq._native cimport raw
+
 cdef int _UNIT, _HEAD_SIZE, _FOUND, _NO_MATCH, _REMOVING, _NOTHING
 
 
 @cython.final
 cdef class LogView:
     cdef const unsigned char[::1] buffer
+    cdef const unsigned char* address
     cdef readonly long long base
     cdef readonly Py_ssize_t size
 
@@ -39,7 +40,7 @@ cdef class Gatherer:
     cpdef int choose(self, long long offset, long long size) except -1
 
     @cython.locals(
-        skip_before=cython.longlong, at=cython.Py_ssize_t, offset=cython.longlong,
+        address="const unsigned char*", skip_before=cython.longlong, at=cython.Py_ssize_t, offset=cython.longlong,
         size=cython.longlong,
     )
     cpdef Py_ssize_t select(
@@ -48,17 +49,7 @@ cdef class Gatherer:
     ) except -1
 
     @cython.locals(
-        target="unsigned char[::1]", filled=cython.Py_ssize_t, number=cython.Py_ssize_t,
+        target="unsigned char*", filled=cython.Py_ssize_t, number=cython.Py_ssize_t,
         offset=cython.longlong, size=cython.longlong, view=LogView,
     )
     cpdef bytearray copy(self)
-
-
-@cython.locals(step=cython.Py_ssize_t)
-cdef int _copy(unsigned char[::1] target, Py_ssize_t to, const unsigned char[::1] source, Py_ssize_t start, Py_ssize_t size) noexcept
-
-@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
-
-@cython.locals(high=cython.longlong, low=cython.longlong)
-cdef long long _i64(const unsigned char[::1] data, Py_ssize_t at) noexcept

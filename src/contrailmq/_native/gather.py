@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from array import array
 
+from contrailmq._native import raw
+
 Bytes = bytes | bytearray | memoryview
 
 _UNIT = 20
@@ -28,11 +30,6 @@ _NO_MATCH = 1
 _REMOVING = 2
 _NOTHING = 3
 
-# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
-# is 208 bytes when it is handed over.  Hence these, in each compiled module.
-_SIGN = 0x80000000
-_TWO_32 = 0x100000000
-
 
 class LogView:
     """A segment of the log, for reading."""
@@ -40,6 +37,7 @@ class LogView:
     def __init__(self, buffer: Bytes, base: int) -> None:
         self.buffer = buffer
         self.base = base
+        self.address = raw.at_address(self.buffer)
         self.size = len(buffer)
 
 
@@ -92,9 +90,9 @@ class Gatherer:
         if view is None:
             return None
         position = offset - view.base
-        if position + size > view.size or _u32(view.buffer, position) != size:
+        if position + size > view.size or raw.get_u32(view.address, position) != size:
             return None
-        if _i64(view.buffer, position + 28) != offset:
+        if raw.get_i64(view.address, position + 28) != offset:
             return None
         return view
 
@@ -145,11 +143,12 @@ class Gatherer:
         if start < 0 or end > len(units):
             raise ValueError("gather: range outside the view")
         self.begin((end - start) // _UNIT)
+        address = raw.at_address(units)
         skip_before = -1
         at = start
         while end - at >= _UNIT:
-            offset = _i64(units, at)
-            size = _u32(units, at + 8)
+            offset = raw.get_i64(address, at)
+            size = raw.get_u32(address, at + 8)
             if offset < skip_before:
                 at += _UNIT
                 continue
@@ -157,7 +156,7 @@ class Gatherer:
                 break
             self.last_offset = offset
             at += _UNIT
-            if codes is not None and _i64(units, at - 8) not in codes:
+            if codes is not None and raw.get_i64(address, at - 8) not in codes:
                 if self.count == 0:
                     self.status = _NO_MATCH
                 continue
@@ -176,7 +175,7 @@ class Gatherer:
         out = bytearray(self.total)
         if self.total == 0:
             return out
-        target = out
+        target = raw.at_address(out)
         filled = 0
         number = 0
         while number < self.count:
@@ -194,27 +193,6 @@ class Gatherer:
             ):
                 size += self.chosen[2 * number + 1]
                 number += 1
-            _copy(target, filled, view.buffer, offset - view.base, size)
+            raw.copy_bytes(target, filled, view.address, offset - view.base, size)
             filled += size
         return out
-
-
-def _copy(target: bytearray, to: int, source: Bytes, start: int, size: int) -> None:
-    for step in range(size):
-        target[to + step] = source[start + step]
-
-
-def _u32(data: Bytes, at: int) -> int:
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
-    return (a << 24) | (b << 16) | (c << 8) | d
-
-
-def _i64(data: Bytes, at: int) -> int:
-    high = _u32(data, at)
-    low = _u32(data, at + 4)
-    if high >= _SIGN:
-        high -= _TWO_32
-    return (high << 32) | low

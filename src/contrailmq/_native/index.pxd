@@ -1,19 +1,15 @@
 import cython
 
+from contrailmq._native cimport raw
+
 cdef int _HEAD, _ENTRY
 cdef long long _INT_MAX
 
 cdef unsigned int _MASK, _SIGN
 cdef long long _TWO_32
 
-@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
 
-@cython.locals(high=cython.longlong, low=cython.longlong)
-cdef long long _i64(const unsigned char[::1] data, Py_ssize_t at) noexcept
 
-cdef int _put_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
-cdef int _put_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept
 
 @cython.locals(value=cython.uint, at=cython.Py_ssize_t, byte=cython.uint)
 cpdef unsigned int java_hash(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, unsigned int seed) except? 77
@@ -27,6 +23,7 @@ cpdef unsigned int key_hash(unsigned int value) noexcept
 @cython.final
 cdef class IndexWriter:
     cdef unsigned char[::1] buffer
+    cdef unsigned char* address
     cdef readonly long long slots
     cdef readonly long long entries
     cdef public long long begin_ms
@@ -50,7 +47,7 @@ cdef class IndexWriter:
 
 
 @cython.locals(
-    count=cython.longlong, file_begin_ms=cython.longlong, number=cython.longlong,
+    address="unsigned char*", count=cython.longlong, file_begin_ms=cython.longlong, number=cython.longlong,
     steps=cython.longlong, at=cython.Py_ssize_t, seconds=cython.longlong, time_ms=cython.longlong,
     before=cython.longlong,
 )

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from array import array
 
+from contrailmq._native import raw
+
 Bytes = bytes | bytearray | memoryview
 
 _HEAD = 40
 _ENTRY = 20
 _INT_MAX = 0x7FFFFFFF
-# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
-# is 208 bytes when it is handed over.  Hence these, in each compiled module.
-_MASK = 0xFFFFFFFF
+_MASK = 0xFFFFFFFF  # a literal of this size would be a Python int in C
 _SIGN = 0x80000000
 _TWO_32 = 0x100000000
 
@@ -62,14 +62,15 @@ class IndexWriter:
         if len(buffer) < _HEAD + 4 * slots + _ENTRY * entries or slots < 1:
             raise ValueError("index file is too short")
         self.buffer = buffer
+        self.address = raw.at_address(self.buffer)
         self.slots = slots
         self.entries = entries
-        self.begin_ms = _i64(buffer, 0)
-        self.end_ms = _i64(buffer, 8)
-        self.begin_offset = _i64(buffer, 16)
-        self.end_offset = _i64(buffer, 24)
-        self.slot_count = _u32(buffer, 32)
-        self.count = _u32(buffer, 36)
+        self.begin_ms = raw.get_i64(self.address, 0)
+        self.end_ms = raw.get_i64(self.address, 8)
+        self.begin_offset = raw.get_i64(self.address, 16)
+        self.end_offset = raw.get_i64(self.address, 24)
+        self.slot_count = raw.get_u32(self.address, 32)
+        self.count = raw.get_u32(self.address, 36)
         self.count = max(self.count, 1)
         self.limit = 0
 
@@ -97,7 +98,7 @@ class IndexWriter:
         if number >= self.entries or number >= self.limit:
             return False
         slot = _HEAD + 4 * (value % self.slots)
-        before = _u32(self.buffer, slot)
+        before = raw.get_u32(self.address, slot)
         if before > number:
             before = 0
         seconds = 0
@@ -105,11 +106,11 @@ class IndexWriter:
             seconds = (store_ms - self.begin_ms) // 1000
             seconds = min(seconds, _INT_MAX)
         at = _HEAD + 4 * self.slots + _ENTRY * number
-        _put_u32(self.buffer, at, value)
-        _put_i64(self.buffer, at + 4, offset)
-        _put_u32(self.buffer, at + 12, seconds)
-        _put_u32(self.buffer, at + 16, before)
-        _put_u32(self.buffer, slot, number)
+        raw.put_u32(self.address, at, value)
+        raw.put_i64(self.address, at + 4, offset)
+        raw.put_u32(self.address, at + 12, seconds)
+        raw.put_u32(self.address, at + 16, before)
+        raw.put_u32(self.address, slot, number)
         if number <= 1:
             self.begin_ms = store_ms
             self.begin_offset = offset
@@ -122,12 +123,12 @@ class IndexWriter:
         return True
 
     def _store_head(self) -> None:
-        _put_i64(self.buffer, 0, self.begin_ms)
-        _put_i64(self.buffer, 8, self.end_ms)
-        _put_i64(self.buffer, 16, self.begin_offset)
-        _put_i64(self.buffer, 24, self.end_offset)
-        _put_u32(self.buffer, 32, self.slot_count)
-        _put_u32(self.buffer, 36, self.count)
+        raw.put_i64(self.address, 0, self.begin_ms)
+        raw.put_i64(self.address, 8, self.end_ms)
+        raw.put_i64(self.address, 16, self.begin_offset)
+        raw.put_i64(self.address, 24, self.end_offset)
+        raw.put_u32(self.address, 32, self.slot_count)
+        raw.put_u32(self.address, 36, self.count)
 
 
 def find(
@@ -137,51 +138,24 @@ def find(
     found: list[int] = []
     if slots < 1 or entries < 1 or len(data) < _HEAD + 4 * slots + _ENTRY * entries:
         raise ValueError("index file is too short")
-    count = _u32(data, 36)
+    address = raw.at_address(data)
+    count = raw.get_u32(address, 36)
     count = min(count, entries)
-    file_begin_ms = _i64(data, 0)
-    number = _u32(data, _HEAD + 4 * (value % slots))
+    file_begin_ms = raw.get_i64(address, 0)
+    number = raw.get_u32(address, _HEAD + 4 * (value % slots))
     steps = 0
     while 0 < number <= count and number < entries and len(found) < limit and steps <= count:
         at = _HEAD + 4 * slots + _ENTRY * number
-        seconds = _u32(data, at + 12)
+        seconds = raw.get_u32(address, at + 12)
         if seconds > _INT_MAX:
             break
         time_ms = file_begin_ms + seconds * 1000
-        before = _u32(data, at + 16)
+        before = raw.get_u32(address, at + 16)
         # The entry's time is cut to seconds, so the range is widened by what the cut may lose.
-        if _u32(data, at) == value and time_ms + 999 >= begin_ms and time_ms <= end_ms:
-            found.append(_i64(data, at + 4))
+        if raw.get_u32(address, at) == value and time_ms + 999 >= begin_ms and time_ms <= end_ms:
+            found.append(raw.get_i64(address, at + 4))
         if before == number or time_ms + 999 < begin_ms:
             break
         number = before
         steps += 1
     return found
-
-
-def _u32(data: Bytes, at: int) -> int:
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
-    return (a << 24) | (b << 16) | (c << 8) | d
-
-
-def _i64(data: Bytes, at: int) -> int:
-    high = _u32(data, at)
-    low = _u32(data, at + 4)
-    if high >= _SIGN:
-        high -= _TWO_32
-    return (high << 32) | low
-
-
-def _put_u32(data: Bytes, at: int, value: int) -> None:
-    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
-    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
-    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
-    data[at + 3] = value & 0xFF  # type: ignore[index]
-
-
-def _put_i64(data: Bytes, at: int, value: int) -> None:
-    _put_u32(data, at, (value >> 32) & _MASK)
-    _put_u32(data, at + 4, value & _MASK)

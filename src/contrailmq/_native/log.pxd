@@ -1,9 +1,10 @@
 import cython
 
+from contrailmq._native cimport raw
 from contrailmq._native.queues cimport QueueWriter
 from contrailmq._native.scan cimport crc32
 
-cdef unsigned int _MASK, _CRC_MASK
+cdef unsigned int _CRC_MASK
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
 cdef int _BLANK_SIZE, _HEAD_SIZE, _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK
 cdef int _BORN_V6, _STORE_V6, _INNER_HEAD, _PROPERTIES_MAX, _TOPIC_V1_MAX
@@ -14,6 +15,9 @@ cdef class Origin:
     cdef const unsigned char[::1] born_host
     cdef const unsigned char[::1] store_host
     cdef const unsigned char[::1] suffix
+    cdef const unsigned char* born_host_address
+    cdef const unsigned char* store_host_address
+    cdef const unsigned char* suffix_address
     cdef readonly Py_ssize_t born_size
     cdef readonly Py_ssize_t store_size
     cdef readonly Py_ssize_t suffix_size
@@ -24,6 +28,7 @@ cdef class Origin:
 cdef class LogWriter:
     cdef public long long record_size_max
     cdef unsigned char[::1] buffer
+    cdef unsigned char* address
     cdef public long long base
     cdef public Py_ssize_t position
     cdef readonly Py_ssize_t size
@@ -55,8 +60,10 @@ cdef class LogWriter:
         long long sys_flag, long long born_ms,
     ) except -1
 
+    cdef Py_ssize_t _copy(self, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept
+
     @cython.locals(
-        total=cython.longlong, count=cython.longlong, at=cython.Py_ssize_t,
+        address="const unsigned char*", total=cython.longlong, count=cython.longlong, at=cython.Py_ssize_t,
         body_size=cython.longlong, text=cython.Py_ssize_t, text_size=cython.Py_ssize_t,
     )
     cpdef Py_ssize_t append_batch(
@@ -66,7 +73,7 @@ cdef class LogWriter:
     ) except? -77
 
     @cython.locals(
-        total=cython.longlong, at=cython.Py_ssize_t, body_size=cython.longlong,
+        address="const unsigned char*", total=cython.longlong, at=cython.Py_ssize_t, body_size=cython.longlong,
         text=cython.Py_ssize_t, text_size=cython.Py_ssize_t, whole_text=cython.longlong,
         size=cython.longlong,
     )
@@ -76,14 +83,5 @@ cdef class LogWriter:
     ) except? -77
 
 
-@cython.locals(size=cython.longlong)
+@cython.locals(address="const unsigned char*", size=cython.longlong)
 cpdef list record_offsets(const unsigned char[::1] data, long long base, Py_ssize_t position, Py_ssize_t count)
-
-@cython.locals(step=cython.Py_ssize_t)
-cdef Py_ssize_t _copy(unsigned char[::1] target, Py_ssize_t at, const unsigned char[::1] source, Py_ssize_t start, Py_ssize_t size) noexcept
-
-@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
-
-cdef int _put_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
-cdef int _put_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept

@@ -12,6 +12,9 @@ written; a record that does not fit leaves the segment as it was.
 
 from __future__ import annotations
 
+from typing import Any
+
+from contrailmq._native import raw
 from contrailmq._native.queues import QueueWriter
 from contrailmq._native.scan import crc32
 
@@ -30,9 +33,6 @@ _STORE_V6 = 0x20
 _INNER_HEAD = 20
 _PROPERTIES_MAX = 32767
 _TOPIC_V1_MAX = 127
-# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
-# is 208 bytes when it is handed over.  Hence these, in each compiled module.
-_MASK = 0xFFFFFFFF
 _CRC_MASK = 0x7FFFFFFF
 
 # What append answers instead of a size.
@@ -57,6 +57,9 @@ class Origin:
         self.store_size = len(store_host)
         self.suffix = suffix or bytes(1)
         self.suffix_size = len(suffix)
+        self.born_host_address = raw.at_address(self.born_host)
+        self.store_host_address = raw.at_address(self.store_host)
+        self.suffix_address = raw.at_address(self.suffix)
         self.flags = (_BORN_V6 if len(born_host) == 20 else 0) | (
             _STORE_V6 if len(store_host) == 20 else 0
         )
@@ -68,6 +71,7 @@ class LogWriter:
     def __init__(self, record_size_max: int) -> None:
         self.record_size_max = record_size_max
         self.buffer = bytearray(1)
+        self.address = raw.at_address(self.buffer)
         self.base = 0
         self.position = 0
         self.size = 0
@@ -78,6 +82,7 @@ class LogWriter:
         if position < 0 or position > len(buffer):
             raise ValueError("position outside the segment")
         self.buffer = buffer  # type: ignore[assignment]
+        self.address = raw.at_address(self.buffer)
         self.base = base
         self.position = position
         self.size = len(buffer)
@@ -86,6 +91,7 @@ class LogWriter:
         """Let go of the segment; nothing fits until the next attach."""
         self.base += self.position
         self.buffer = bytearray(1)
+        self.address = raw.at_address(self.buffer)
         self.position = 0
         self.size = 0
 
@@ -101,8 +107,8 @@ class LogWriter:
         """Fill what is left with a blank record, so that readers go on in the next segment."""
         room = self.size - self.position
         if room >= _BLANK_SIZE:
-            _put_u32(self.buffer, self.position, room)
-            _put_u32(self.buffer, self.position + 4, _BLANK_MAGIC)
+            raw.put_u32(self.address, self.position, room)
+            raw.put_u32(self.address, self.position + 4, _BLANK_MAGIC)
         self.position = self.size
 
     def record_size(
@@ -153,26 +159,26 @@ class LogWriter:
             return NO_ROOM
         sys_flag = (sys_flag & ~(_BORN_V6 | _STORE_V6)) | origin.flags
         at = self._head(queue, origin, size, flag, sys_flag, born_ms)
-        _put_u32(self.buffer, at, reconsume_times & _MASK)
-        _put_i64(self.buffer, at + 4, prepared_offset)
-        _put_u32(self.buffer, at + 12, body_size)
-        at = _copy(self.buffer, at + 16, bodies, body, body_size)
+        raw.put_u32(self.address, at, reconsume_times)
+        raw.put_i64(self.address, at + 4, prepared_offset)
+        raw.put_u32(self.address, at + 12, body_size)
+        at = self._copy(at + 16, raw.at_address(bodies), body, body_size)
         checksum = 0
         if body_size:
             checksum = crc32(bodies, body, body + body_size) & _CRC_MASK
-        _put_u32(self.buffer, self.position + 8, checksum)
+        raw.put_u32(self.address, self.position + 8, checksum)
         if queue.topic_size > _TOPIC_V1_MAX:
-            self.buffer[at] = queue.topic_size >> 8
+            self.address[at] = queue.topic_size >> 8
             at += 1
-        self.buffer[at] = queue.topic_size & 0xFF
-        at = _copy(self.buffer, at + 1, queue.topic_view, 0, queue.topic_size)
-        self.buffer[at] = whole_text >> 8
-        self.buffer[at + 1] = whole_text & 0xFF
-        at = _copy(self.buffer, at + 2, properties, text, text_size)
+        self.address[at] = queue.topic_size & 0xFF
+        at = self._copy(at + 1, queue.topic_address, 0, queue.topic_size)
+        self.address[at] = whole_text >> 8
+        self.address[at + 1] = whole_text & 0xFF
+        at = self._copy(at + 2, raw.at_address(properties), text, text_size)
         if separator:
-            self.buffer[at] = 2
+            self.address[at] = 2
             at += 1
-        at = _copy(self.buffer, at, origin.suffix, 0, origin.suffix_size)
+        at = self._copy(at, origin.suffix_address, 0, origin.suffix_size)
         if at != self.position + size:
             raise AssertionError("a record has another size than was reckoned")
         self.position = at
@@ -197,17 +203,22 @@ class LogWriter:
         queue_offset = queue.next_offset
         if tran == _TRAN_PREPARED or tran == _TRAN_ROLLBACK:
             queue_offset = 0
-        _put_u32(self.buffer, at, size)
-        _put_u32(self.buffer, at + 4, magic)
-        _put_u32(self.buffer, at + 12, queue.queue_id)
-        _put_u32(self.buffer, at + 16, flag & _MASK)
-        _put_i64(self.buffer, at + 20, queue_offset)
-        _put_i64(self.buffer, at + 28, self.base + at)
-        _put_u32(self.buffer, at + 36, sys_flag & _MASK)
-        _put_i64(self.buffer, at + 40, born_ms)
-        at = _copy(self.buffer, at + 48, origin.born_host, 0, origin.born_size)
-        _put_i64(self.buffer, at, self.store_ms)
-        return _copy(self.buffer, at + 8, origin.store_host, 0, origin.store_size)
+        raw.put_u32(self.address, at, size)
+        raw.put_u32(self.address, at + 4, magic)
+        raw.put_u32(self.address, at + 12, queue.queue_id)
+        raw.put_u32(self.address, at + 16, flag)
+        raw.put_i64(self.address, at + 20, queue_offset)
+        raw.put_i64(self.address, at + 28, self.base + at)
+        raw.put_u32(self.address, at + 36, sys_flag)
+        raw.put_i64(self.address, at + 40, born_ms)
+        at = self._copy(at + 48, origin.born_host_address, 0, origin.born_size)
+        raw.put_i64(self.address, at, self.store_ms)
+        return self._copy(at + 8, origin.store_host_address, 0, origin.store_size)
+
+    def _copy(self, at: int, source: Any, start: int, size: int) -> int:
+        """Copy into the segment; the place behind it. The caller has checked both ranges."""
+        raw.copy_bytes(self.address, at, source, start, size)
+        return at + size
 
     def append_batch(
         self,
@@ -225,6 +236,7 @@ class LogWriter:
         The answer is the number of records, NO_ROOM when they do not fit into this segment
         together, or what is wrong with the batch.
         """
+        address = raw.at_address(inner)
         total = self.measure_batch(queue, origin, inner, start, end)
         if total <= 0:
             return total
@@ -233,9 +245,9 @@ class LogWriter:
         count = 0
         at = start
         while at < end:
-            body_size = _u32(inner, at + 16)
+            body_size = raw.get_u32(address, at + 16)
             text = at + _INNER_HEAD + body_size
-            text_size = inner[text] * 256 + inner[text + 1]
+            text_size = raw.get_u16(address, text)
             self.append(
                 queue,
                 origin,
@@ -245,7 +257,7 @@ class LogWriter:
                 inner,
                 text + 2,
                 text_size,
-                _u32(inner, at + 12),
+                raw.get_u32(address, at + 12),
                 sys_flag,
                 born_ms,
                 reconsume_times,
@@ -261,19 +273,20 @@ class LogWriter:
         """Bytes a batch will take in the log, or what is wrong with it; nothing is written."""
         if start < 0 or end > len(inner) or start >= end:
             return BAD_BATCH
+        address = raw.at_address(inner)
         total = 0
         at = start
         while at < end:
             if end - at < _INNER_HEAD + 2:
                 return BAD_BATCH
-            body_size = _u32(inner, at + 16)
+            body_size = raw.get_u32(address, at + 16)
             if body_size > end - at - _INNER_HEAD - 2:
                 return BAD_BATCH
             text = at + _INNER_HEAD + body_size
-            text_size = inner[text] * 256 + inner[text + 1]
+            text_size = raw.get_u16(address, text)
             if text_size > end - text - 2:
                 return BAD_BATCH
-            if _u32(inner, at) != _INNER_HEAD + body_size + 2 + text_size:
+            if raw.get_u32(address, at) != _INNER_HEAD + body_size + 2 + text_size:
                 return BAD_BATCH
             whole_text = text_size + origin.suffix_size
             if origin.suffix_size and text_size and inner[text + 1 + text_size] != 2:
@@ -291,37 +304,11 @@ class LogWriter:
 def record_offsets(data: Bytes, base: int, position: int, count: int) -> list[int]:
     """Log offsets of ``count`` records from a position on, just written there."""
     found: list[int] = []
+    address = raw.at_address(data)
     while len(found) < count and position + _HEAD_SIZE <= len(data):
         found.append(base + position)
-        size = _u32(data, position)
+        size = raw.get_u32(address, position)
         if size < _HEAD_SIZE:
             raise ValueError("no record here")
         position += size
     return found
-
-
-def _copy(target: Bytes, at: int, source: Bytes, start: int, size: int) -> int:
-    """Copy bytes; the place behind them. The caller has checked both ranges."""
-    for step in range(size):
-        target[at + step] = source[start + step]  # type: ignore[index]
-    return at + size
-
-
-def _u32(data: Bytes, at: int) -> int:
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
-    return (a << 24) | (b << 16) | (c << 8) | d
-
-
-def _put_u32(data: Bytes, at: int, value: int) -> None:
-    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
-    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
-    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
-    data[at + 3] = value & 0xFF  # type: ignore[index]
-
-
-def _put_i64(data: Bytes, at: int, value: int) -> None:
-    _put_u32(data, at, (value >> 32) & _MASK)
-    _put_u32(data, at + 4, value & _MASK)

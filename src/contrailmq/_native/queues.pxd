@@ -1,8 +1,9 @@
 import cython
 
+from contrailmq._native cimport raw
 from contrailmq._native.index cimport IndexWriter, java_hash, key_hash
 
-cdef unsigned int _MASK, _SIGN
+cdef unsigned int _SIGN
 cdef long long _TWO_32
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
 cdef int _HEAD_SIZE, _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK, _INNER_BATCH
@@ -15,12 +16,14 @@ cdef class QueueWriter:
     cdef readonly object owner
     cdef readonly bytes topic
     cdef const unsigned char[::1] topic_view
+    cdef const unsigned char* topic_address
     cdef readonly Py_ssize_t topic_size
     cdef readonly unsigned int queue_id
     cdef public long long next_offset
     cdef public long long max_offset
     cdef public long long log_end
     cdef unsigned char[::1] buffer
+    cdef unsigned char* address
     cdef public Py_ssize_t position
     cdef public Py_ssize_t limit
     cdef public long long batch
@@ -33,6 +36,7 @@ cdef class QueueWriter:
 cdef class TopicQueues:
     cdef readonly bytes topic
     cdef const unsigned char[::1] topic_view
+    cdef const unsigned char* topic_address
     cdef Py_ssize_t topic_size
     cdef readonly bint is_schedule
     cdef readonly unsigned int hash_start
@@ -51,6 +55,7 @@ cdef class Deriver:
     cdef public long long count
     cdef public int ended
     cdef const unsigned char[::1] data
+    cdef const unsigned char* address
     cdef long long base
     cdef readonly Py_ssize_t position
     cdef TopicQueues _last
@@ -61,7 +66,7 @@ cdef class Deriver:
     @cython.locals(entry=TopicQueues)
     cpdef QueueWriter find(self, bytes topic, unsigned int queue_id)
 
-    @cython.locals(size=cython.longlong, magic=cython.uint)
+    @cython.locals(address="const unsigned char*", size=cython.longlong, magic=cython.uint)
     cpdef Py_ssize_t run(self, const unsigned char[::1] data, long long base, Py_ssize_t position, Py_ssize_t limit) except -1
 
     @cython.locals(
@@ -72,7 +77,7 @@ cdef class Deriver:
     )
     cdef int _derive(self, Py_ssize_t position, Py_ssize_t size, int topic_head) except -1
 
-    @cython.locals(last=TopicQueues, step=cython.Py_ssize_t, topic=bytes, entry=TopicQueues)
+    @cython.locals(last=TopicQueues, topic=bytes, entry=TopicQueues)
     cdef TopicQueues _topic(self, Py_ssize_t at, Py_ssize_t size)
 
     @cython.locals(
@@ -95,13 +100,4 @@ cdef class Deriver:
 
 
 @cython.locals(step=cython.Py_ssize_t)
-cdef bint _spells(const unsigned char[::1] data, Py_ssize_t at, bytes word) noexcept
-
-@cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
-cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept
-
-@cython.locals(high=cython.longlong, low=cython.longlong)
-cdef long long _i64(const unsigned char[::1] data, Py_ssize_t at) noexcept
-
-cdef int _put_u32(unsigned char[::1] data, Py_ssize_t at, unsigned int value) noexcept
-cdef int _put_i64(unsigned char[::1] data, Py_ssize_t at, long long value) noexcept
+cdef bint _spells(const unsigned char* data, Py_ssize_t at, bytes word) noexcept

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from contrailmq._native import raw
 from contrailmq._native.index import IndexWriter, java_hash, key_hash
 
 Bytes = bytes | bytearray | memoryview
@@ -45,10 +46,7 @@ BLANK = 1
 _LIMIT = 0
 _BLANK = 1
 
-# Numbers too large for a C int are slow as literals, and so are helpers of another module: a view
-# is 208 bytes when it is handed over.  Hence these, in each compiled module.
-_MASK = 0xFFFFFFFF
-_SIGN = 0x80000000
+_SIGN = 0x80000000  # a literal of this size would be a Python int in C
 _TWO_32 = 0x100000000
 
 
@@ -59,12 +57,14 @@ class QueueWriter:
         self.owner = owner
         self.topic = topic
         self.topic_view = topic or bytes(1)
+        self.topic_address = raw.at_address(self.topic_view)
         self.topic_size = len(topic)
         self.queue_id = queue_id
         self.next_offset = 0  # of the next message put into the log
         self.max_offset = 0  # of the next unit derived
         self.log_end = 0  # end of the last record derived
         self.buffer = bytearray(1)
+        self.address = raw.at_address(self.buffer)
         self.position = 0
         self.limit = 0
         self.batch = 0
@@ -74,12 +74,14 @@ class QueueWriter:
         if position < 0 or limit > len(buffer):
             raise ValueError("queue file is too short")
         self.buffer = buffer  # type: ignore[assignment]
+        self.address = raw.at_address(self.buffer)
         self.position = position
         self.limit = limit
 
     def detach(self) -> None:
         """Let go of the file; the next unit asks the owner for room."""
         self.buffer = bytearray(1)
+        self.address = raw.at_address(self.buffer)
         self.position = 0
         self.limit = 0
 
@@ -90,9 +92,9 @@ class QueueWriter:
             if self.limit - self.position < 20:
                 raise ValueError("queue file has no room")
         at = self.position
-        _put_i64(self.buffer, at, log_offset)
-        _put_u32(self.buffer, at + 8, size)
-        _put_i64(self.buffer, at + 12, code)
+        raw.put_i64(self.address, at, log_offset)
+        raw.put_u32(self.address, at + 8, size)
+        raw.put_i64(self.address, at + 12, code)
         self.position = at + 20
         self.max_offset += 1
         self.log_end = log_offset + size
@@ -105,6 +107,7 @@ class TopicQueues:
     def __init__(self, topic: bytes, is_schedule: bool) -> None:
         self.topic = topic
         self.topic_view = topic or bytes(1)
+        self.topic_address = raw.at_address(self.topic_view)
         self.topic_size = len(topic)
         self.is_schedule = is_schedule
         self.hash_start = java_hash(topic + b"#", 0, len(topic) + 1, 0)
@@ -125,6 +128,7 @@ class Deriver:
         self.count = 0
         self.ended = 0
         self.data: Bytes = bytes(1)
+        self.address = raw.at_address(self.data)
         self.base = 0
         self.position = 0  # behind the last record derived, also when a run failed
         self._last = TopicQueues(b"", False)
@@ -144,6 +148,12 @@ class Deriver:
             self.touched = []
             self.batch += 1
         return touched
+
+    def detach(self) -> None:
+        """Let go of the segment looked at last, and of the index."""
+        self.data = bytes(1)
+        self.address = raw.at_address(self.data)
+        self.index = None
 
     def forget(self, topic: bytes, queue_id: int) -> None:
         """Know a queue no more: the next record of it asks the host."""
@@ -174,11 +184,12 @@ class Deriver:
             raise ValueError("derive: range outside the view")
         self.ended = _LIMIT
         self.data = data
+        address = self.address = raw.at_address(self.data)
         self.base = base
         self.position = position
         while limit - position >= 8:
-            size = _u32(data, position)
-            magic = _u32(data, position + 4)
+            size = raw.get_u32(address, position)
+            magic = raw.get_u32(address, position + 4)
             if magic == _BLANK_MAGIC:
                 self.ended = _BLANK
                 return position + size
@@ -194,7 +205,7 @@ class Deriver:
 
     def _derive(self, position: int, size: int, topic_head: int) -> None:
         """One record."""
-        sys_flag = _u32(self.data, position + 36)
+        sys_flag = raw.get_u32(self.address, position + 36)
         at = position + 84
         times = position + 56
         if sys_flag & 0x10:
@@ -205,20 +216,22 @@ class Deriver:
         end = position + size
         if at + 4 > end:
             raise ValueError("derive: the record's lengths do not add up")
-        body_size = _u32(self.data, at)
+        body_size = raw.get_u32(self.address, at)
         if body_size > size or at + 4 + body_size + topic_head + 2 > end:
             raise ValueError("derive: the record's lengths do not add up")
         at += 4 + body_size
-        topic_size = self.data[at] if topic_head == 1 else self.data[at] * 256 + self.data[at + 1]
+        topic_size = (
+            self.address[at] if topic_head == 1 else self.address[at] * 256 + self.address[at + 1]
+        )
         at += topic_head
         if at + topic_size + 2 > end:
             raise ValueError("derive: the record's lengths do not add up")
         properties = at + topic_size + 2
-        properties_size = self.data[properties - 2] * 256 + self.data[properties - 1]
+        properties_size = self.address[properties - 2] * 256 + self.address[properties - 1]
         if properties + properties_size > end:
             raise ValueError("derive: the record's lengths do not add up")
         entry = self._topic(at, topic_size)
-        store_ms = _i64(self.data, times)
+        store_ms = raw.get_i64(self.address, times)
         self._scan_properties(properties, properties + properties_size)
         tran = sys_flag & _TRAN_MASK
         if tran != _TRAN_PREPARED and tran != _TRAN_ROLLBACK and not sys_flag & _INNER_BATCH:
@@ -231,10 +244,7 @@ class Deriver:
     def _topic(self, at: int, size: int) -> TopicQueues:
         last = self._last
         if last.topic_size == size:
-            step = 0
-            while step < size and self.data[at + step] == last.topic_view[step]:
-                step += 1
-            if step == size:
+            if raw.same_bytes(self.address, at, last.topic_address, 0, size):
                 return last
         topic = bytes(self.data[at : at + size])
         entry = self.topics.get(topic)
@@ -253,38 +263,38 @@ class Deriver:
         while at < end:
             stop = at
             middle = -1
-            while stop < end and self.data[stop] != _VALUE_END:
-                if self.data[stop] == _NAME_END and middle < 0:
+            while stop < end and self.address[stop] != _VALUE_END:
+                if self.address[stop] == _NAME_END and middle < 0:
                     middle = stop
                 stop += 1
             size = middle - at
             value_size = stop - middle - 1
             if size >= 4 and value_size > 0:
-                if size == 4 and self.data[at + 3] == 0x53:  # TAGS, KEYS
+                if size == 4 and self.address[at + 3] == 0x53:  # TAGS, KEYS
                     if (
-                        self.data[at] == 0x54
-                        and self.data[at + 1] == 0x41
-                        and self.data[at + 2] == 0x47
+                        self.address[at] == 0x54
+                        and self.address[at + 1] == 0x41
+                        and self.address[at + 2] == 0x47
                     ):
                         self.tags = middle + 1
                         self.tags_size = value_size
                     elif (
-                        self.data[at] == 0x4B
-                        and self.data[at + 1] == 0x45
-                        and self.data[at + 2] == 0x59
+                        self.address[at] == 0x4B
+                        and self.address[at + 1] == 0x45
+                        and self.address[at + 2] == 0x59
                     ):
                         self.keys = middle + 1
                         self.keys_size = value_size
-                elif size == 8 and _spells(self.data, at, _UNIQ_KEY):
+                elif size == 8 and _spells(self.address, at, _UNIQ_KEY):
                     self.unique = middle + 1
                     self.unique_size = value_size
-                elif size == 5 and _spells(self.data, at, _DELAY):
+                elif size == 5 and _spells(self.address, at, _DELAY):
                     self.delay = middle + 1
                     self.delay_size = value_size
             at = stop + 1
 
     def _put_unit(self, position: int, size: int, entry: TopicQueues, store_ms: int) -> int:
-        queue_id = _u32(self.data, position + 12)
+        queue_id = raw.get_u32(self.address, position + 12)
         found = entry.queues.get(queue_id)
         if found is None:
             found = self.host.find_queue(entry.topic, queue_id)
@@ -293,7 +303,7 @@ class Deriver:
         offset = self.base + position
         if offset + size <= queue.log_end:
             return 0
-        queue_offset = _i64(self.data, position + 20)
+        queue_offset = raw.get_i64(self.address, position + 20)
         if queue_offset != queue.max_offset:
             if queue_offset < queue.max_offset:
                 return 0
@@ -332,7 +342,7 @@ class Deriver:
         end = at + self.keys_size
         while at < end:
             stop = at
-            while stop < end and self.data[stop] != 0x20:
+            while stop < end and self.address[stop] != 0x20:
                 stop += 1
             if stop > at:
                 self._put_key(java_hash(self.data, at, stop, hash_start), offset, store_ms)
@@ -350,36 +360,8 @@ class Deriver:
         return 0
 
 
-def _spells(data: Bytes, at: int, word: bytes) -> bool:
+def _spells(data: Any, at: int, word: bytes) -> bool:
     for step in range(len(word)):
         if data[at + step] != word[step]:
             return False
     return True
-
-
-def _u32(data: Bytes, at: int) -> int:
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
-    return (a << 24) | (b << 16) | (c << 8) | d
-
-
-def _i64(data: Bytes, at: int) -> int:
-    high = _u32(data, at)
-    low = _u32(data, at + 4)
-    if high >= _SIGN:
-        high -= _TWO_32
-    return (high << 32) | low
-
-
-def _put_u32(data: Bytes, at: int, value: int) -> None:
-    data[at] = (value >> 24) & 0xFF  # type: ignore[index]
-    data[at + 1] = (value >> 16) & 0xFF  # type: ignore[index]
-    data[at + 2] = (value >> 8) & 0xFF  # type: ignore[index]
-    data[at + 3] = value & 0xFF  # type: ignore[index]
-
-
-def _put_i64(data: Bytes, at: int, value: int) -> None:
-    _put_u32(data, at, (value >> 32) & _MASK)
-    _put_u32(data, at + 4, value & _MASK)
