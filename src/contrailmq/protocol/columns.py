@@ -87,7 +87,7 @@ COLUMNS: Final = (
 class RecordColumns:
     """Makes columns of chunks of records; its scratch memory serves one chunk after the other.
 
-    Chunks of about 10,000 records are fastest: fresh memory is what costs most.
+    Chunks of 1,000 to 10,000 records are fastest: fresh memory is what costs most.
     """
 
     def __init__(self, wanted: Collection[str], *, body_size_max: int = BODY_SIZE_MAX) -> None:
