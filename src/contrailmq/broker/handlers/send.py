@@ -163,6 +163,8 @@ class SendMessage:
         self, request: Command, header: _Header, connection: Connection
     ) -> Command | Awaitable[Command | None]:
         decision, queue_id = self._admit(header, connection)
+        if not request.body:
+            raise IllegalMessage("the message is illegal: it has no body")
         text = header.properties or ""
         unique_key = _UNIQUE_KEY.search(text)
         message = NewMessage(
