@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
+from contrailmq.broker.handlers.admin import admin_handlers
 from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
 from contrailmq.broker.identity import Identity
@@ -246,7 +247,7 @@ class Broker:
 
     def handlers(self, parts: Parts) -> dict[int, Handler]:
         """Request code to handler, of everything this broker can do."""
-        return client_handlers(parts) | special_handlers(parts)
+        return client_handlers(parts) | special_handlers(parts) | admin_handlers(parts)
 
     async def _listen(self, parts: Parts) -> None:
         dispatcher = Dispatcher(self.handlers(parts))
@@ -300,6 +301,7 @@ class Broker:
             await asyncio.sleep(CLIENT_SCAN_S)
             parts.clients.expire()
             parts.tables.filters.clean()
+            parts.stats.sample(self._clock.now_ms())
 
 
 def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

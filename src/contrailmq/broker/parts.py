@@ -33,6 +33,7 @@ from contrailmq.broker.registration import Registration
 from contrailmq.broker.revision import Revision
 from contrailmq.broker.saving import Saving
 from contrailmq.broker.settings import BrokerSettings
+from contrailmq.broker.stats import Stats
 from contrailmq.broker.topics import TopicTable
 from contrailmq.broker.transactions import HalfMessages, TransactionChecks
 from contrailmq.clock import Clock
@@ -78,6 +79,7 @@ class Parts:
     delay: DelayLevels
     halves: HalfMessages
     checks: TransactionChecks
+    stats: Stats
     clock: Clock
     rng: random.Random
 
@@ -169,6 +171,7 @@ def build_parts(
         delay=delay,
         halves=halves,
         checks=checks,
+        stats=Stats(tables.counters, cluster=identity.cluster_name),
         clock=clock,
         rng=rng,
     )

@@ -38,6 +38,7 @@ from contrailmq.protocol.headers.route import (
 log = logging.getLogger(__name__)
 
 UNREGISTER_TIMEOUT_S: Final = 0.4  # stopping does not wait long for a name server
+ANNOUNCE_TIMEOUT_S: Final = 2.0
 NAME_SERVERS_MAX: Final = 64
 PERIOD_S_MIN: Final = 10.0
 PERIOD_S_MAX: Final = 60.0
@@ -100,12 +101,25 @@ class Registration:
                 pass
             await self.register()
 
-    async def register(self) -> Outcome:
+    async def announce(self, topic: str) -> None:
+        """Tell all name servers of one changed topic, before its maker asks them for it.
+
+        A name server that knows this broker takes a table with one topic as a change of it; one
+        that does not refuses it, and gets everything with the next registration.
+        """
+        try:
+            async with asyncio.timeout(ANNOUNCE_TIMEOUT_S):
+                await self.register(only=topic)
+        except TimeoutError:
+            self._wake.set()
+
+    async def register(self, *, only: str | None = None) -> Outcome:
         """Tell all name servers now; raises nothing, the outcome says how it went."""
         async with self._lock:
-            self._wake.clear()
+            if only is None:
+                self._wake.clear()
             addresses = self.addresses
-            body = self._body()
+            body = self._body(only)
             header = RegisterBrokerRequest(
                 broker_name=self._identity.broker_name,
                 broker_addr=self._identity.address,
@@ -145,8 +159,8 @@ class Registration:
 
         await asyncio.gather(*(leave(address) for address in self.addresses))
 
-    def _body(self) -> bytes:
-        registered = self._topics.registered(self._live.permission.bits)
+    def _body(self, only: str | None) -> bytes:
+        registered = self._topics.registered(self._live.permission.bits, only=only)
         wrapper = TopicConfigAndMappingWrapper(
             data_version=registered.data_version,
             mapping_data_version=registered.data_version,

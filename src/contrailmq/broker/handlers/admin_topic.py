@@ -1,0 +1,218 @@
+"""Administration of topics: request codes 17, 18, 21, 202, 215, 305 and 351."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from contrailmq.broker.counters import Counters
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.offsets import OffsetTable
+from contrailmq.broker.registration import Registration
+from contrailmq.broker.stats import Stats
+from contrailmq.broker.topics import TopicTable, topic_missing
+from contrailmq.errors import SystemFailure
+from contrailmq.net.connection import Connection
+from contrailmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from contrailmq.protocol.bodies.topic import (
+    TopicConfig,
+    TopicConfigAndMappingWrapper,
+    TopicConfigList,
+    TopicList,
+)
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.headers.topic import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicConfigRequest,
+    GetTopicStatsInfoRequest,
+)
+from contrailmq.protocol.names import is_system_topic, stored_topic_fault
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.protocol.versions import V5_0_0
+
+QUEUES_MAX: Final = 65_536
+FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
+
+
+class TopicStore(Protocol):
+    """What this module needs of the store."""
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """First queue offset, and the one behind the last."""
+        ...
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored; -1 when it is not there."""
+        ...
+
+    def delete_topic(self, topic: str) -> int:
+        """Delete the queues of a topic."""
+        ...
+
+
+class UpdateTopics:
+    """Request codes 17 and 18: create topics or change them."""
+
+    def __init__(self, topics: TopicTable, registration: Registration) -> None:
+        self._topics = topics
+        self._registration = registration
+
+    async def one(self, request: Command, connection: Connection) -> Command:
+        """Code 17."""
+        header = CreateTopicRequest.from_fields(request.fields)
+        before = self._topics.find(header.topic)
+        config = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type or FILTER_TYPES[0],
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=_attributes(before, header.attributes),
+        )
+        await self._put([config])
+        return request.reply()
+
+    async def many(self, request: Command, connection: Connection) -> Command:
+        """Code 18: all of them, or none."""
+        await self._put(TopicConfigList.decode(bytes(request.body)).topic_config_list)
+        return request.reply()
+
+    async def _put(self, configs: list[TopicConfig]) -> None:
+        for config in configs:
+            _check(config)
+        changed = [config.topic_name for config in configs if self._topics.put(config)]
+        if len(changed) == 1:
+            await self._registration.announce(changed[0])
+        elif changed:
+            await self._registration.register()
+
+
+class DeleteTopic:
+    """Request code 215: the topic, its offsets and its queues."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        store: TopicStore,
+        *,
+        counters: Counters,
+        registration: Registration,
+    ) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._counters = counters
+        self._registration = registration
+
+    async def __call__(self, request: Command, connection: Connection) -> Command:
+        """Deleting what is not there succeeds too."""
+        topic = DeleteTopicRequest.from_fields(request.fields).topic
+        if not topic.strip():
+            raise SystemFailure("The specified topic is blank.")
+        if is_system_topic(topic):
+            raise SystemFailure(f"The topic[{topic}] is conflict with system topic.")
+        self._topics.delete(topic)
+        self._offsets.forget_topic(topic)
+        self._store.delete_topic(topic)
+        self._counters.forget_topic(topic)
+        await self._registration.register()
+        return request.reply()
+
+
+class ListTopics:
+    """Request codes 21, 305 and 351: what topics there are."""
+
+    def __init__(self, topics: TopicTable, identity: Identity) -> None:
+        self._topics = topics
+        self._identity = identity
+
+    def all(self, request: Command, connection: Connection) -> Command:
+        """Code 21: every topic's configuration."""
+        if request.version < V5_0_0:
+            return request.reply(body=self._topics.wrapper().encode(legacy=True))
+        wrapper = self._topics.wrapper()
+        body = TopicConfigAndMappingWrapper(
+            data_version=wrapper.data_version, topic_config_table=wrapper.topic_config_table
+        )
+        return request.reply(body=body.encode())
+
+    def system(self, request: Command, connection: Connection) -> Command:
+        """Code 305: the topics the broker made for itself."""
+        names = [name for name in self._topics.names() if is_system_topic(name)]
+        names += [name for name in self._topics.system_names() if name not in names]
+        return request.reply(body=TopicList(topic_list=names).encode())
+
+    def one(self, request: Command, connection: Connection) -> Command:
+        """Code 351: one topic's configuration."""
+        topic = GetTopicConfigRequest.from_fields(request.fields).topic
+        config = self._topics.find(topic)
+        if config is None:
+            raise topic_missing(topic)
+        return request.reply(body=config.encode())
+
+
+class TopicStats:
+    """Request code 202: bounds and last write of every queue."""
+
+    def __init__(
+        self, topics: TopicTable, store: TopicStore, *, identity: Identity, stats: Stats
+    ) -> None:
+        self._topics = topics
+        self._store = store
+        self._identity = identity
+        self._stats = stats
+
+    def __call__(self, request: Command, connection: Connection) -> Command:
+        """Queues nobody wrote to count too, with zeros."""
+        topic = GetTopicStatsInfoRequest.from_fields(request.fields).topic
+        config = self._topics.find(topic)
+        if config is None:
+            raise topic_missing(topic)
+        table = {}
+        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+            first, end = self._store.bounds(topic, queue_id)
+            last_ms = self._store.store_time(topic, queue_id, end - 1) if end > first else 0
+            table[MessageQueue(topic, self._identity.broker_name, queue_id)] = TopicOffset(
+                min_offset=max(first, 0),
+                max_offset=max(end, 0),
+                last_update_timestamp=max(last_ms, 0),
+            )
+        body = TopicStatsTable(
+            offset_table=table, topic_put_tps=self._stats.tps("TOPIC_PUT_NUMS", topic)
+        )
+        return request.reply(body=body.encode(legacy=request.version < V5_0_0))
+
+
+def _check(config: TopicConfig) -> None:
+    fault = stored_topic_fault(config.topic_name)
+    if fault is not None:
+        raise SystemFailure(fault)
+    if is_system_topic(config.topic_name):
+        raise SystemFailure(f"The topic[{config.topic_name}] is conflict with system topic.")
+    for name in ("read_queue_nums", "write_queue_nums"):
+        count = getattr(config, name)
+        if not 0 <= count <= QUEUES_MAX:
+            raise SystemFailure(f"{name} {count}: expected 0 to {QUEUES_MAX}")
+    if not 0 <= config.perm <= 15:
+        raise SystemFailure(f"perm {config.perm}: expected 0 to 15 (2 write, 4 read)")
+    if config.topic_filter_type not in FILTER_TYPES:
+        raise SystemFailure(
+            f"topicFilterType {config.topic_filter_type!r}: expected one of {FILTER_TYPES}"
+        )
+
+
+def _attributes(before: TopicConfig | None, text: str | None) -> dict[str, str]:
+    """A topic's attributes after ``+key=value`` (set) and ``-key`` (remove)."""
+    attributes = dict(before.attributes) if before is not None else {}
+    for change in filter(None, (text or "").split(",")):
+        name, separator, value = change.strip().partition("=")
+        if name.startswith("+") and separator and len(name) > 1:
+            attributes[name[1:]] = value
+        elif name.startswith("-") and not separator and len(name) > 1:
+            attributes.pop(name[1:], None)
+        else:
+            raise SystemFailure(f"attribute {change!r}: expected +key=value or -key")
+    return attributes
