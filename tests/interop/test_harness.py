@@ -28,6 +28,20 @@ def _of(rows: list[Row], event: str) -> list[Row]:
     return [row for row in rows if row["event"] == event]
 
 
+def _sent(java_run: Run, version: str, **parameters: Any) -> list[Row]:
+    rows = _of(java_run(version, "produce", **parameters), "sent")
+    assert rows
+    assert {row["status"] for row in rows} == {"SEND_OK"}
+    return rows
+
+
+def _until(holds: Callable[[], bool], *, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def _bodies(rows: list[Row]) -> list[str]:
     return sorted(row["body"] for row in _of(rows, "message"))
 
@@ -71,7 +85,7 @@ def test_a_refused_message_comes_again(
     java_cluster: Cluster, java_run: Run, version: str, topic: str, group: str
 ) -> None:
     namesrv = java_cluster(version).namesrv
-    java_run(version, "produce", namesrv=namesrv, topic=topic, count=1)
+    _sent(java_run, version, namesrv=namesrv, topic=topic, count=1)
     rows = java_run(
         version,
         "consume",
@@ -89,7 +103,7 @@ def test_orderly_broadcast_and_lite_pull_see_everything(
     java_cluster: Cluster, java_run: Run, version: str, topic: str, group: str
 ) -> None:
     where = {"namesrv": java_cluster(version).namesrv, "topic": topic, "count": 8}
-    java_run(version, "produce", **where)
+    _sent(java_run, version, **where)
     expected = sorted(f"message {n}" for n in range(8))
     orderly = java_run(version, "consume", mode="orderly", group=f"{group}_o", **where)
     assert _bodies(orderly) == expected
@@ -107,7 +121,7 @@ def test_tags_and_sql(
         {"body": f"m{n}", "tags": "AB"[n % 2], "properties": {"n": n}} for n in range(6)
     ]  # fmt: skip
     where = {"namesrv": namesrv, "topic": topic}
-    java_run(version, "produce", messages=messages, **where)
+    _sent(java_run, version, messages=messages, **where)
     tagged = java_run(version, "consume", group=f"{group}_t", expression="A", count=3, **where)
     assert _bodies(tagged) == ["m0", "m2", "m4"]
     filtered = java_run(version, "consume", group=f"{group}_s", sql="n > 3", count=2, **where)
@@ -116,7 +130,7 @@ def test_tags_and_sql(
 
 def test_delay(java_cluster: Cluster, java_run: Run, version: str, topic: str, group: str) -> None:
     where = {"namesrv": java_cluster(version).namesrv, "topic": topic}
-    java_run(version, "produce", messages=[{"body": "late", "delayLevel": 1}], **where)
+    _sent(java_run, version, messages=[{"body": "late", "delayLevel": 1}], **where)
     (late,) = _of(java_run(version, "consume", group=group, count=1, **where), "message")
     assert late["storeTimestamp"] - late["bornTimestamp"] >= 900
 
@@ -143,9 +157,7 @@ def test_query_by_key_and_by_id(
     java_cluster: Cluster, java_run: Run, version: str, topic: str
 ) -> None:
     where = {"namesrv": java_cluster(version).namesrv, "topic": topic}
-    (sent,) = _of(
-        java_run(version, "produce", messages=[{"body": "x", "keys": "needle"}], **where), "sent"
-    )
+    (sent,) = _sent(java_run, version, messages=[{"body": "x", "keys": "needle"}], **where)
     deadline = time.monotonic() + 20
     while (
         not (rows := java_run(version, "query", by="key", key="needle", **where))
@@ -173,7 +185,7 @@ def test_request_and_reply(
 def test_pop(java_cluster: Cluster, java_run: Run, topic: str, group: str) -> None:
     cluster = java_cluster("5.2.0")
     where = {"namesrv": cluster.namesrv, "topic": topic, "broker": cluster.broker_address}
-    java_run("5.2.0", "produce", count=5, **where)
+    _sent(java_run, "5.2.0", count=5, **where)
     rows = java_run("5.2.0", "consume", pop=True, group=group, count=5, **where)
     assert _bodies(rows) == [f"message {n}" for n in range(5)]
     assert all("POP_CK" in row["properties"] for row in _of(rows, "message"))
@@ -183,7 +195,7 @@ def test_mqadmin(
     java_cluster: Cluster, java_run: Run, mqadmin: Callable[..., str], version: str, topic: str
 ) -> None:
     namesrv = java_cluster(version).namesrv
-    java_run(version, "produce", namesrv=namesrv, topic=topic)
+    _sent(java_run, version, namesrv=namesrv, topic=topic)
     assert topic in mqadmin(version, "topicList", "-n", namesrv).split()
 
 
@@ -215,7 +227,7 @@ def test_a_broker_comes_back_over_its_store(
     namesrv = java_namesrv(version).address
     broker = java_broker(version, namesrv=namesrv)
     where = {"namesrv": namesrv, "topic": topic}
-    java_run(version, "produce", count=3, **where)
+    assert len(_of(java_run(version, "produce", count=3, **where), "sent")) == 3
     broker.kill()
     broker.start()
     assert len(_of(java_run(version, "pull", **where), "message")) == 3

@@ -18,6 +18,7 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -211,7 +212,19 @@ class JavaBroker(JavaServer):
         _write_logback(home)
         command = java_command(version, home=home, heap_mb=512, serialization=serialization)
         command += ["contrail.Guarded", "org.apache.rocketmq.broker.BrokerStartup"]
+        self._namesrv = settings["namesrvAddr"]
         super().__init__([*command, "-c", str(path)], home=home, name="broker")
+
+    def start(self) -> None:
+        """Start, and wait until the name servers know: a 5.x broker says that it is up before."""
+        super().start()
+        deadline = time.monotonic() + BOOT_S
+        for namesrv in self._namesrv.split(";"):
+            while self.address.encode() not in _cluster_info(namesrv):
+                if time.monotonic() > deadline:
+                    self.kill()
+                    raise RuntimeError(f"{self.address} is not registered with {namesrv}")
+                time.sleep(0.05)
 
 
 class JavaCluster:
@@ -382,6 +395,18 @@ def _checked(command: list[str], *, timeout_s: float) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+
+
+def _cluster_info(namesrv: str) -> bytes:
+    """The answer to GET_BROKER_CLUSTER_INFO as it comes, by a few bytes of our own."""
+    header = b'{"code":106,"flag":0,"language":"JAVA","opaque":1,"version":0}'
+    head = struct.pack(">ii", len(header) + 4, len(header))
+    host, _, port = namesrv.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(head + header)
+        with connection.makefile("rb") as answer:
+            (size,) = struct.unpack(">i", answer.read(4))
+            return answer.read(size)
 
 
 def _is_free(port: int) -> bool:
