@@ -204,6 +204,15 @@ class CommitLog:
         """Readers may see everything before ``offset``."""
         self.gatherer.end_offset = offset
 
+    def forget_first(self) -> str:
+        """Let the log begin with the next segment; the path of the file to be removed."""
+        base = self.segments.first_offset
+        path = self.segments.forget_first()
+        if base in self.gatherer.views:
+            self.gatherer.remove(base)
+        self.gatherer.min_offset = self.segments.first_offset
+        return path
+
     def remove_first(self) -> str | None:
         """Delete the oldest segment; None when it is the last, or its end is not yet on disk."""
         if len(self.segments.offsets) < 2:

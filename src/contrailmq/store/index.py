@@ -134,6 +134,15 @@ class Indexes:
             removed += 1
         return removed
 
+    def forget_before(self, log_min: int) -> list[str]:
+        """Let go of files all of whose entries lie before the log's start, never the last."""
+        paths = []
+        while len(self.indexes) > 1 and self.indexes[0].writer.end_offset < log_min:
+            index = self.indexes.pop(0)
+            index.segment.close()
+            paths.append(index.segment.path)
+        return paths
+
     def take_full(self) -> list[IndexFile]:
         """Files that became full since the last call; the caller syncs them."""
         full, self.full = self.full, []

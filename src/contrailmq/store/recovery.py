@@ -250,11 +250,7 @@ class Recovery:
         if self._indexes is not None:
             cut_behind(self._indexes, self._settings, from_offset=end, store_ms=self._store_ms)
         is_dirty = walked.was_killed or self._is_dirty_behind(end)
-        segments = self._log.segments
-        tail = segments.find(end) if end < segments.limit_offset else None
-        if tail is not None and is_dirty:
-            tail.clear(end % segments.size)  # log.start gives it its blocks again
-        self._log.start(end)
+        self._log.start(end)  # it clears what stands behind the end, too
         async for queue in self._each_queue():
             if queue.writer.log_end > end:
                 set_end(queue, first_behind(queue, end, queue.max_offset), clear=True)

@@ -112,6 +112,12 @@ class Segments:
         base = self.offsets.pop(0)
         return self._remove(base)
 
+    def forget_first(self) -> str:
+        """Forget the oldest file without deleting it; its path."""
+        base = self.offsets.pop(0)
+        self.release(base)
+        return self._paths.pop(base)
+
     def remove_from(self, offset: int) -> list[int]:
         """Delete every file that begins at or behind an offset; their first offsets."""
         place = bisect.bisect_left(self.offsets, offset)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from contrailmq.clock import Clock
@@ -18,14 +18,16 @@ from contrailmq.errors import DiskFull, StoreClosed
 from contrailmq.store.ahead import Ahead
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
-from contrailmq.store.consume_queue import ConsumeQueues
+from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Lock
 from contrailmq.store.flush import BufferCommit, Fence, LogFlush, QueueFlush
 from contrailmq.store.index import Indexes
+from contrailmq.store.keep import Keeping
 from contrailmq.store.layout import Layout
 from contrailmq.store.read import Reading
 from contrailmq.store.recovery import Recovery
+from contrailmq.store.retention import Retention
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.types import (
     Appended,
@@ -120,6 +122,16 @@ class Store:
         self._commit = BufferCommit(settings, self.log, fence=fence, executor=executor)
         self._commit.on_committed = self._on_committed
         self._ahead = Ahead(self.log, executor=executor)
+        self._keeping = Keeping(
+            self.layout,
+            self.files,
+            commit_log=self.log,
+            queues=self.queues,
+            indexes=self.indexes,
+            refuse=self._refuse,
+        )
+        self._retention = Retention(self._keeping, settings=lambda: self.settings, clock=self.clock)
+        self._retention.look()
 
     async def run(self) -> None:
         """Flush and prepare until cancelled. A failed flush ends it with StoreClosed."""
@@ -128,6 +140,7 @@ class Store:
                 group.create_task(self._flush.run(), name="log flush")
                 group.create_task(self._queue_flush.run(), name="queue flush")
                 group.create_task(self._ahead.run(), name="segments ahead")
+                group.create_task(self._retention.run(), name="retention")
                 if self.log.has_write_buffer:
                     group.create_task(self._commit.run(), name="buffer commit")
         except* StoreClosed as group_error:
@@ -313,11 +326,30 @@ class Store:
 
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of a topic; its records stay in the log. How many queues it had."""
-        queues = self.queues.of_topic(topic)
+        return self._remove_queues(self.queues.of_topic(topic))
+
+    def delete_expired(self) -> None:
+        """Delete what is old enough in the next rounds, not at the hour of deletion."""
+        self._retention.ask()
+
+    def clean_expired_queues(self, is_kept: Callable[[str], bool]) -> int:
+        """Delete queues whose newest record is gone from the log; how many."""
+        return self._remove_queues(
+            [queue for queue in self._keeping.expired_queues() if not is_kept(queue.topic)]
+        )
+
+    def clean_unused_topics(self, known: Collection[str]) -> int:
+        """Delete the queues of topics that are not known; how many queues."""
+        return sum(self.delete_topic(topic) for topic in self._keeping.unused_topics(known))
+
+    def _remove_queues(self, queues: list[ConsumeQueue]) -> int:
         for queue in queues:
-            self.derivation.forget(topic, queue.queue_id)
+            self.derivation.forget(queue.topic, queue.queue_id)
             self.queues.remove(queue)
         return len(queues)
+
+    def _refuse(self, reason: str | None) -> None:
+        self.refusal = reason
 
     def update(self, settings: StoreSettings) -> None:
         """Use other settings from now on, as far as they can change while running."""
