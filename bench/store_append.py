@@ -6,7 +6,8 @@
 appends a whole socket read.  ``put_batch``: the same through the store, with queues and index.
 ``put``: one message a call, all of it.  Bodies of 128 bytes unless the case says otherwise; each
 message has a tag, a key and a unique key.  The flush and the preparation of pages run as they do
-in a broker.  ``anonymous_mb`` is what the process then has of anonymous memory.
+in a broker.  ``waited_s`` is how long the loop's thread was ready to run and had no processor,
+``per_ran_s`` counts only the time it ran, ``stalled_s`` is how long the kernel kept it waiting for something else.  ``anonymous_mb`` is what the process then has of anonymous memory.
 """
 
 from __future__ import annotations
@@ -113,13 +114,13 @@ async def run(name: str, seconds: float, root: str) -> dict[str, object]:
     step = make(store, body_size)
     await asyncio.sleep(0.3)
     count = number = 0
-    begin, processor = time.perf_counter(), time.process_time()
+    begin, (ran, waited) = time.perf_counter(), schedule()
     while (elapsed := time.perf_counter() - begin) < seconds:
         for _ in range(20):
             count += step(number)
             number += 1
         await asyncio.sleep(0)
-    used = time.process_time() - processor
+    ran, waited = schedule()[0] - ran, schedule()[1] - waited
     size = store.max_offset
     service.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -129,11 +130,20 @@ async def run(name: str, seconds: float, root: str) -> dict[str, object]:
     return {
         "case": name,
         "per_s": round(count / elapsed),
+        "per_ran_s": round(count / ran),
         "mb_per_s": round(size / elapsed / 1e6),
-        "processor_s": round(used, 2),
         "seconds": round(elapsed, 2),
+        "ran_s": round(ran, 2),
+        "waited_s": round(waited, 2),
+        "stalled_s": round(elapsed - ran - waited, 2),
         "anonymous_mb": anonymous_mb(),
     }
+
+
+def schedule() -> tuple[float, float]:
+    """Seconds this thread has run, and waited for a processor."""
+    ran, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 def anonymous_mb() -> float:
