@@ -173,7 +173,7 @@ async def _many(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> 
         children: list[asyncio.subprocess.Process] = []
         try:
             for number in range(options.brokers):
-                command = _child_command(conf, options, number, namesrv)
+                command = _child_command(conf, options, number=number, namesrv=namesrv)
                 children.append(
                     await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
                 )
@@ -188,7 +188,7 @@ async def _many(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> 
 
 
 def _child_command(
-    conf: BrokerConf, options: argparse.Namespace, number: int, namesrv: str
+    conf: BrokerConf, options: argparse.Namespace, *, number: int, namesrv: str
 ) -> list[str]:
     port = conf.broker.listen_port
     port = port + number * PORT_STEP if port else 0

@@ -44,7 +44,7 @@ class Counters:
         self.got_total = 0
         self.put_failed = 0
 
-    def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
+    def put(self, topic: str, queue_id: int, *, count: int, size: int) -> None:
         """Messages were stored."""
         self._put_total += count
         entry = self._put.get((topic, queue_id))

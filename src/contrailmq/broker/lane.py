@@ -126,7 +126,7 @@ class BrokerLane:
             for queue_id in range(entry.queue_count):
                 count, size = entry.take(queue_id)
                 if count:
-                    self._counters.put(topic, queue_id, count, size)
+                    self._counters.put(topic, queue_id, count=count, size=size)
 
     def _is_open(self) -> bool:
         accept_ms = self._live.now.start_accept_send_ms

@@ -91,7 +91,7 @@ def build_parts(
 ) -> Parts:  # fmt: skip
     """Build what works on the tables; needs the running loop, starts nothing."""
     loop = asyncio.get_running_loop()
-    live, revision, clock = tables.live, tables.revision, tables.clock
+    live, clock = tables.live, tables.clock
     registration = Registration(client, tables.topics, identity=identity, live=live, clock=clock)
     putting = Putting(
         store,
@@ -100,35 +100,8 @@ def build_parts(
         delay_level_max=len(store_settings.delay_ms_by_level()),
     )
     polls = LongPolls(loop, waiters_max=live.now.held_pulls_max)
-    send = SendMessage(
-        putting,
-        tables.topics,
-        tables.groups,
-        live=live,
-        locks=tables.locks,
-        identity=identity,
-        revision=revision,
-        clock=clock,
-        rng=rng,
-        ids=UniqueIds(identity.store_host[:-4], clock=clock, pid=os.getpid(), rng=rng),
-    )
-    planner = PullPlanner(
-        tables.topics,
-        tables.groups,
-        tables.consumers,
-        filters=tables.filters,
-        live=live,
-        identity=identity,
-        revision=revision,
-    )
-    pull = PullMessage(
-        store,
-        polls,
-        planner=planner,
-        offsets=tables.offsets,
-        counters=tables.counters,
-        on_offset_moved=OffsetMovedEvents(putting, tables.topics, identity, clock=clock),
-    )
+    send = _send_handler(tables, putting, identity, rng=rng)
+    pull = _pull_handler(tables, store, polls, putting=putting, identity=identity)
     delay = DelayLevels(
         store,
         putting,
@@ -174,4 +147,43 @@ def build_parts(
         stats=Stats(tables.counters, cluster=identity.cluster_name),
         clock=clock,
         rng=rng,
+    )
+
+
+def _send_handler(
+    tables: Tables, putting: Putting, identity: Identity, *, rng: random.Random
+) -> SendMessage:
+    return SendMessage(
+        putting,
+        tables.topics,
+        tables.groups,
+        live=tables.live,
+        locks=tables.locks,
+        identity=identity,
+        revision=tables.revision,
+        clock=tables.clock,
+        rng=rng,
+        ids=UniqueIds(identity.store_host[:-4], clock=tables.clock, pid=os.getpid(), rng=rng),
+    )
+
+
+def _pull_handler(
+    tables: Tables, store: Store, polls: LongPolls, *, putting: Putting, identity: Identity
+) -> PullMessage:
+    planner = PullPlanner(
+        tables.topics,
+        tables.groups,
+        tables.consumers,
+        filters=tables.filters,
+        live=tables.live,
+        identity=identity,
+        revision=tables.revision,
+    )
+    return PullMessage(
+        store,
+        polls,
+        planner=planner,
+        offsets=tables.offsets,
+        counters=tables.counters,
+        on_offset_moved=OffsetMovedEvents(putting, tables.topics, identity, clock=tables.clock),
     )

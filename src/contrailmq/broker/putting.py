@@ -82,7 +82,7 @@ class Putting:
             raise self._illegal(error) from error
         except (DiskFull, StoreClosed) as error:
             raise self._unavailable(error) from error
-        self._counters.put(message.topic, message.queue_id, 1, appended.size)
+        self._counters.put(message.topic, message.queue_id, count=1, size=appended.size)
         return appended
 
     def put_batch(self, message: NewMessage, inner: Buffer) -> BatchAppended:
@@ -94,7 +94,7 @@ class Putting:
         except (DiskFull, StoreClosed) as error:
             raise self._unavailable(error) from error
         size = appended.end_offset - appended.offsets[0]
-        self._counters.put(message.topic, message.queue_id, len(appended.offsets), size)
+        self._counters.put(message.topic, message.queue_id, count=len(appended.offsets), size=size)
         return appended
 
     def durable(self, end_offset: int) -> asyncio.Future[ResponseCode] | None:

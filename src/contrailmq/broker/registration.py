@@ -132,7 +132,10 @@ class Registration:
             )
             timeout_s = self._live.now.register_timeout_ms / 1000
             answers = await asyncio.gather(
-                *(self._register_at(address, header, body, timeout_s) for address in addresses)
+                *(
+                    self._register_at(address, header, body, timeout_s=timeout_s)
+                    for address in addresses
+                )
             )
             faults = {a: fault for a, fault in zip(addresses, answers, strict=True) if fault}
             told = tuple(address for address in addresses if address not in faults)
@@ -169,7 +172,7 @@ class Registration:
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode()
 
     async def _register_at(
-        self, address: str, header: RegisterBrokerRequest, body: bytes, timeout_s: float
+        self, address: str, header: RegisterBrokerRequest, body: bytes, *, timeout_s: float
     ) -> str | None:
         """None, or what went wrong."""
         command = Command.request(RequestCode.REGISTER_BROKER, header, body=body)

@@ -72,18 +72,18 @@ class BrokerSettings:
     register_timeout_ms: int = key("registerBrokerTimeoutMills", 24_000)
 
     def __post_init__(self) -> None:
-        _within("brokerPermission", self.permission, 0, 15)
-        _within("listenPort", self.listen_port, 0, 65535)
-        _within("brokerId", self.broker_id, 0, 2**63 - 1)
-        _within("defaultTopicQueueNums", self.default_topic_queue_nums, 1, 65536)
-        _within("reviveQueueNum", self.revive_queue_nums, 1, 1024)
-        _within("pullThreadPoolQueueCapacity", self.held_pulls_max, 1, 10_000_000)
+        _within("brokerPermission", self.permission, low=0, high=15)
+        _within("listenPort", self.listen_port, low=0, high=65535)
+        _within("brokerId", self.broker_id, low=0, high=2**63 - 1)
+        _within("defaultTopicQueueNums", self.default_topic_queue_nums, low=1, high=65536)
+        _within("reviveQueueNum", self.revive_queue_nums, low=1, high=1024)
+        _within("pullThreadPoolQueueCapacity", self.held_pulls_max, low=1, high=10_000_000)
         for name in ("channelExpiredTimeout", "flushConsumerOffsetInterval"):
             value = {
                 "channelExpiredTimeout": self.channel_expired_ms,
                 "flushConsumerOffsetInterval": self.flush_offsets_ms,
             }[name]
-            _within(name, value, 100, 2**31 - 1)
+            _within(name, value, low=100, high=2**31 - 1)
 
     @property
     def is_master(self) -> bool:
@@ -133,6 +133,6 @@ def judge_keys(properties: Mapping[str, str], used: set[str], *, strict: bool) -
         log.warning("keys nobody knows: keys=%s", ",".join(unknown))
 
 
-def _within(name: str, value: int, low: int, high: int) -> None:
+def _within(name: str, value: int, *, low: int, high: int) -> None:
     if not low <= value <= high:
         raise ConfigError(f"{name} = {value}: expected a whole number from {low} to {high}")

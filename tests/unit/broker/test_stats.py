@@ -16,7 +16,7 @@ def _stats() -> tuple[Counters, Stats]:
 def test_the_minute_holds_six_intervals() -> None:
     counters, stats = _stats()
     for tick in range(1, 13):
-        counters.put("T", 0, 10, 1000)
+        counters.put("T", 0, count=10, size=1000)
         stats.sample(tick * SAMPLE_INTERVAL_MS)
     windows = stats.find("TOPIC_PUT_NUMS", "T")
     assert windows is not None
@@ -29,7 +29,7 @@ def test_the_minute_holds_six_intervals() -> None:
 
 def test_a_burst_leaves_the_minute_and_stays_in_the_hour_and_the_day() -> None:
     counters, stats = _stats()
-    counters.put("T", 1, 500, 5000)
+    counters.put("T", 1, count=500, size=5000)
     for tick in range(1, 361):
         stats.sample(tick * SAMPLE_INTERVAL_MS)
     windows = stats.find("QUEUE_PUT_NUMS", "T@1")
@@ -63,7 +63,7 @@ def test_what_was_never_counted_is_none() -> None:
 
 def test_a_deleted_topic_leaves_nothing_behind_once_its_windows_have_passed() -> None:
     counters, stats = _stats()
-    counters.put("T", 0, 1, 1)
+    counters.put("T", 0, count=1, size=1)
     stats.sample(SAMPLE_INTERVAL_MS)
     counters.forget_topic("T")
     stats.sample(2 * SAMPLE_INTERVAL_MS)

@@ -104,7 +104,7 @@ class Heartbeat:
         unknown = False
         for consumer in beat.consumer_data_set:
             if consumer.group_name:
-                unknown |= self._register_consumer(request, beat, consumer, connection)
+                unknown |= self._register_consumer(request, beat, consumer, connection=connection)
         for producer in beat.producer_data_set:
             if producer.group_name:
                 self._clients.producers.register(
@@ -125,6 +125,7 @@ class Heartbeat:
         request: Command,
         beat: HeartbeatData,
         consumer: ConsumerData,
+        *,
         connection: Connection,
     ) -> bool:
         """True when the broker has no subscriptions of this group and needs them."""

@@ -80,7 +80,7 @@ class PullMessage:
             code = _code_of(result.status, header.queue_offset)
             may_wait = header.sys_flag & SUSPEND_FLAG and header.suspend_timeout_millis > 0
             if code != ResponseCode.PULL_NOT_FOUND or not may_wait:
-                answer = self._answer(request, header, plan, result)
+                answer = self._answer(request, header, plan, result=result)
         if header.sys_flag & COMMIT_FLAG and header.commit_offset >= 0 and self._identity.is_master:
             self._offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, offset=header.commit_offset
@@ -112,7 +112,7 @@ class PullMessage:
         )
 
     def _answer(
-        self, request: Command, header: PullMessageRequest, plan: PullPlan, result: GetResult
+        self, request: Command, header: PullMessageRequest, plan: PullPlan, *, result: GetResult
     ) -> Command:
         code = _code_of(result.status, header.queue_offset)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
@@ -148,7 +148,7 @@ class PullMessage:
         wait_ms = header.suspend_timeout_millis
         if not settings.long_polling:
             wait_ms = settings.short_polling_ms
-        held = _HeldPull(self, request, header, connection)
+        held = _HeldPull(self, request, header, connection=connection)
         waiter = Waiter(
             (header.topic, header.queue_id), connection, retry=held.retry, expire=held.expire
         )
@@ -165,6 +165,7 @@ class _HeldPull:
         owner: PullMessage,
         request: Command,
         header: PullMessageRequest,
+        *,
         connection: Connection,
     ) -> None:
         self._owner = owner
@@ -204,7 +205,7 @@ class _HeldPull:
                 result = owner._get(header, offset, plan)
             if _code_of(result.status, offset) == ResponseCode.PULL_NOT_FOUND:
                 return None
-        return owner._answer(request, header, plan, result)
+        return owner._answer(request, header, plan, result=result)
 
 
 def _code_of(status: GetStatus, offset: int) -> ResponseCode:

@@ -206,7 +206,7 @@ class SendMessage:
         if unique_key is None:
             unique_key = properties[PROPERTY_UNIQUE_KEY] = self._ids.next()
         if is_retry_topic(header.topic):
-            self._send_to_dead_letters_if_due(request, header, message, properties)
+            self._send_to_dead_letters_if_due(request, header, message, properties=properties)
         properties.update(self._added)
         message.properties = encode_properties(properties)
         retried = message.reconsume_times > 0 and _level(properties) > 0
@@ -298,6 +298,7 @@ class SendMessage:
         request: Command,
         header: _Header,
         message: NewMessage,
+        *,
         properties: dict[str, str],
     ) -> None:
         """A consumer that could not give a message back sends it to its retry topic itself."""
