@@ -52,12 +52,17 @@ def check_log(log: LogView, report: Report, *, check_crc: bool, live: bool) -> L
             end = segment.end_offset
         else:
             ended = True
-            _check_end(segment, data, position, (reason, live), report)
+            _check_end(segment, data, position, why=(reason, live), report=report)
     return LogFacts(end, last_ms)
 
 
 def _check_end(
-    segment: LogSegment, data: memoryview, position: int, why: tuple[int, bool], report: Report
+    segment: LogSegment,
+    data: memoryview,
+    position: int,
+    *,
+    why: tuple[int, bool],
+    report: Report,
 ) -> None:
     reason, live = why
     if reason in scan.DAMAGE:
