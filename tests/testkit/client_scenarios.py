@@ -457,13 +457,13 @@ async def start_positions(place: Place) -> None:
     topic = place.topic("Start")
     async with place.producer() as producer:
         await producer.send(Message(topic, b"old"), key="k")
-        receipt = await producer.send(Message(topic, b"new"), key="k")
+        await producer.send(Message(topic, b"new"), key="k")
         async with PullConsumer(
             f"Look_{place.tag}", name_servers=place.name_servers, client=place.client
         ) as look:
-            pulled = await look.pull(receipt.queue, 0)
-        moment = pulled.messages[1].store_ms
-        offset = 1 if pulled.messages[0].store_ms < moment else 0
+            old, new = await pull_all(look, topic, 2)
+        moment = new.store_ms
+        offset = 1 if old.store_ms < moment else 0
         async with place.push("Since", "Start", start_from=moment) as consumer:
             found = await take(consumer, 1)
             # A broker may answer 0 for a queue that was never cleaned; both begin before "new".

@@ -7,6 +7,7 @@ are stored or refused together; each gets a receipt of its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -17,18 +18,21 @@ from contrailmq.client.settings import ProducerSettings
 from contrailmq.errors import ContrailError
 from contrailmq.protocol.batch import INNER_SIZE_MIN, BatchMessage
 
+log = logging.getLogger(__name__)
+
 Start = Callable[[Coroutine[Any, Any, None]], object]
 _OPEN_MAX: Final = 1024  # open batches; at the bound all of them are sent at once
 
 
 class _Batch:
-    __slots__ = ("futures", "ids", "inner", "size", "timer")
+    __slots__ = ("futures", "ids", "inner", "size", "taken", "timer")
 
     def __init__(self) -> None:
         self.inner: list[BatchMessage] = []
         self.ids: list[str] = []
         self.futures: list[asyncio.Future[Receipt]] = []
         self.size = 0
+        self.taken = 0
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -36,12 +40,19 @@ class Accumulator:
     """Open batches by topic; ``start`` runs the sending of a full one."""
 
     def __init__(
-        self, sender: Sender, packer: Packer, settings: ProducerSettings, *, start: Start
+        self,
+        sender: Sender,
+        packer: Packer,
+        settings: ProducerSettings,
+        *,
+        start: Start,
+        on_done: Callable[[int, int], None],
     ) -> None:
         self._sender = sender
         self._packer = packer
         self._settings = settings
         self._start = start
+        self._on_done = on_done  # told the count and size of what is no longer under way
         self._open: dict[tuple[str, bool], _Batch] = {}
 
     def accepts(self, message: Message) -> bool:
@@ -53,8 +64,8 @@ class Accumulator:
             and message.topic != settings.trace_topic
         )
 
-    def add(self, message: Message) -> asyncio.Future[Receipt]:
-        """Put a message into the open batch of its topic."""
+    def add(self, message: Message, size: int) -> asyncio.Future[Receipt]:
+        """Put a message into the open batch of its topic; ``size`` is what it was counted with."""
         loop = asyncio.get_running_loop()
         inner, message_id = self._packer.pack_inner(message)
         key = (message.topic, message.wait_stored)
@@ -68,6 +79,7 @@ class Accumulator:
         batch.inner.append(inner)
         batch.ids.append(message_id)
         batch.futures.append(future)
+        batch.taken += size
         batch.size += INNER_SIZE_MIN + len(inner.body) + len(inner.properties)
         full = batch.size >= self._settings.batch_size
         if full or len(batch.ids) >= self._settings.batch_count_max:
@@ -89,6 +101,12 @@ class Accumulator:
 
     async def _deliver(self, topic: str, batch: _Batch) -> None:
         try:
+            await self._try(topic, batch)
+        finally:
+            self._on_done(len(batch.ids), batch.taken)
+
+    async def _try(self, topic: str, batch: _Batch) -> None:
+        try:
             outgoing = self._packer.join(topic, batch.inner, batch.ids)
             receipt = await self._sender.send(outgoing)
             receipts = split_receipt(receipt)
@@ -99,8 +117,10 @@ class Accumulator:
                         future.cancel()
                     else:
                         future.set_exception(error)
+                        future.exception()  # logged below, for those who do not fetch it
             if isinstance(error, asyncio.CancelledError):
                 raise
+            log.error("batch not sent topic=%s count=%s error=%s", topic, len(batch.ids), error)
             return
         for future, single in zip(batch.futures, receipts, strict=True):
             if not future.done():

@@ -43,10 +43,10 @@ class Budget:
                 self._waiters.remove((future, size))
             raise
 
-    def give(self, size: int) -> None:
+    def give(self, size: int, count: int = 1) -> None:
         """Give room back."""
         self.size -= size
-        self.count -= 1
+        self.count -= count
         while self._waiters:
             future, wanted = self._waiters[0]
             if not self._fits(wanted):

@@ -105,7 +105,11 @@ class Producer:
         self._sender = Sender(self._session, self.group, self._settings)
         self._packer = Packer(self._settings, ids=ids, namespace=self._session.settings.namespace)
         self._accumulator = Accumulator(
-            self._sender, self._packer, self._settings, start=self._start_task
+            self._sender,
+            self._packer,
+            self._settings,
+            start=self._start_task,
+            on_done=lambda count, size: self._budget.give(size, count),
         )
         self._session.routes.on_change = lambda topic: self._session.beat_soon()
         self._trace = ProducerTrace(self._session, self.group, self._settings, ids=ids)
@@ -153,6 +157,11 @@ class Producer:
         outgoing = self._packer.pack(message)
         if key is not None:
             selector = _key_selector(key)
+        elif free and not self._trace.enabled and self._budget.try_take(outgoing.size):
+            try:
+                return await self._sender.send_free(outgoing, timeout_s)
+            finally:
+                self._budget.give(outgoing.size)
         return await self._send(
             outgoing, message, queue=queue, selector=selector, timeout_s=timeout_s
         )
@@ -181,17 +190,16 @@ class Producer:
         """
         self._check_open()
         size = len(message.body) + 512
-        await self._budget.take(size)
-        future: asyncio.Future[Receipt]
+        if not self._budget.try_take(size):
+            await self._budget.take(size)
         try:
             if key is None and self._settings.batch_size and self._accumulator.accepts(message):
-                future = self._accumulator.add(message)
-            else:
-                outgoing = self._packer.pack(message)
-                selector = _key_selector(key) if key is not None else None
-                future = self._session.crew.spawn(
-                    self._traced(outgoing, message, selector=selector), name="send"
-                )
+                return self._accumulator.add(message, size)
+            outgoing = self._packer.pack(message)
+            selector = _key_selector(key) if key is not None else None
+            future: asyncio.Future[Receipt] = self._session.crew.spawn(
+                self._traced(outgoing, message, selector=selector), name="send"
+            )
         except BaseException:
             self._budget.give(size)
             raise

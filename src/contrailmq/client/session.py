@@ -109,7 +109,7 @@ class Session:
         """The answer, whatever its code; raises a NetworkError."""
         if self._remoting is None:
             raise ClientError("the client is not started; use `async with`, or await start()")
-        self._sign(command)
+        self.sign(command)
         return await self._remoting.call(address, command, timeout_s=timeout_s)
 
     async def ask(
@@ -126,12 +126,12 @@ class Session:
         """Send a request nobody answers."""
         if self._remoting is None:
             raise ClientError("the client is not started; use `async with`, or await start()")
-        self._sign(command)
+        self.sign(command)
         await self._remoting.oneway(address, command, timeout_s=self.settings.call_timeout_s)
 
     def oneway_on(self, connection: Connection, command: Command) -> None:
         """Send a request nobody answers back to whoever asked us something."""
-        self._sign(command)
+        self.sign(command)
         connection.oneway(command)
 
     def find_connection(self, address: str) -> Connection | None:
@@ -158,10 +158,12 @@ class Session:
             raise NetworkError(f"broker {broker_name} is in no route known here")
         return routes.vip(found[1]) if self.settings.vip_channel else found[1]
 
-    def _sign(self, command: Command) -> None:
+    def sign(self, command: Command) -> Command:
+        """Make a request ours: header encoding and signature. Nothing may change after it."""
         command.serialization = self.settings.serialization
         if self.settings.credentials is not None:
             sign(command, self.settings.credentials)
+        return command
 
     # -- heartbeats
 

@@ -307,11 +307,11 @@ class LitePullConsumer:
     # -- inside
 
     def _settle_polled(self) -> None:
-        for message in self._polled:
-            work = message.origin
+        if self._polled:
+            work = self._polled[0].origin
             assert isinstance(work, QueueWork)
-            work.settle(message, self._settings)
-        self._polled = []
+            work.settle_all(self._polled, self._settings)
+            self._polled = []
 
     async def _keep_committing(self) -> None:
         while True:

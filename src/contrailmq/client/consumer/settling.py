@@ -57,21 +57,24 @@ class Settling:
         self._broadcast = broadcast
         self.tallies: dict[str, Tally] = {}
 
-    def done(self, messages: Sequence[ReceivedMessage]) -> None:
+    def done(self, messages: list[ReceivedMessage]) -> None:
         """The user is done with messages of one queue; some may have asked for a retry."""
         if self._ordered:
             self._done_in_order(messages)
             return
-        for message in messages:
-            if message.retry_asked:
-                self._retry(message)
-            else:
-                work = message.origin
-                assert isinstance(work, QueueWork)
-                work.settle(message, self._settings)
+        work = messages[0].origin
+        assert isinstance(work, QueueWork)
+        if any(message.retry_asked for message in messages):
+            for message in messages:
+                if message.retry_asked:
+                    self._retry(message)
+                else:
+                    work.settle(message, self._settings)
+        else:
+            work.settle_all(messages, self._settings)
         self._count(messages[0].topic, len(messages), 0)
 
-    def failed(self, messages: Sequence[ReceivedMessage], error: BaseException) -> None:
+    def failed(self, messages: list[ReceivedMessage], error: BaseException) -> None:
         """The user's code raised: all of them are consumed again."""
         log.warning(
             "consuming failed, will be tried again topic=%s id=%s count=%s",

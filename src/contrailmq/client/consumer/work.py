@@ -81,6 +81,14 @@ class QueueWork(Origin):
     def settle(self, message: ReceivedMessage, settings: ConsumerSettings) -> None:
         """A message of this queue is done; lets a stalled pull go on when there is room again."""
         self.cache.settle(message)
+        self._go_on(settings)
+
+    def settle_all(self, messages: list[ReceivedMessage], settings: ConsumerSettings) -> None:
+        """Messages of this queue that were handed out together are done."""
+        self.cache.settle_all(messages)
+        self._go_on(settings)
+
+    def _go_on(self, settings: ConsumerSettings) -> None:
         if self.stalled and not self.is_full(settings, ordered=self.busy, low=True):
             self.stalled = False
             self.room.set()
