@@ -21,7 +21,7 @@ from typing import Final
 
 from contrailmq.broker.app import Broker
 from contrailmq.broker.conf import BrokerConf, read_conf
-from contrailmq.broker.main import add_options
+from contrailmq.broker.main import add_options, allow_many_files
 from contrailmq.broker.settings import read_file
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError, ContrailError
@@ -132,6 +132,7 @@ def _conf(options: argparse.Namespace) -> BrokerConf:
 
 
 async def _serve(options: argparse.Namespace) -> None:
+    allow_many_files()
     clock = SystemClock()
     began_ms = clock.monotonic_ms()
     stop = asyncio.Event()

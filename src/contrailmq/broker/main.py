@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -59,6 +60,7 @@ def load_conf(options: argparse.Namespace) -> BrokerConf:
 
 async def serve(conf: BrokerConf) -> None:
     """Run a broker until a signal; prints one line when it serves."""
+    allow_many_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -77,6 +79,12 @@ async def serve(conf: BrokerConf) -> None:
         gc.collect()
         gc.freeze()
         await stop.wait()
+
+
+def allow_many_files() -> None:
+    """Use all open files the system allows: each connection and each segment is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
