@@ -43,7 +43,7 @@ spark: $(READY) $(STAMPS)/spark ## tests of the Spark connector (Java 17)
 
 .PHONY: bench
 bench: $(READY) ## measure; the report goes to bench/out
-	$(PY) -m bench $(ARGS)
+	@scripts/bench $(ARGS)
 
 .PHONY: build
 build: $(READY) ## a wheel and a source distribution in dist/

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 BUILDS = ("compiled", "pure")
+INLINE = {"raw"}  # its .pxd is inline C for the others, its .py their plain build: never compiled
 NATIVE = Path(__file__).resolve().parents[2] / "src" / "contrailmq" / "_native"
 
 
@@ -29,8 +30,8 @@ def native_module(name: str, *, pure: bool) -> ModuleType:
 
 
 def native_names() -> list[str]:
-    """Every native module: each ``.py`` with a ``.pxd`` beside it."""
-    return sorted(path.stem for path in NATIVE.glob("*.pxd"))
+    """Every compiled module: each ``.py`` with a ``.pxd`` beside it, but for the inline ones."""
+    return sorted(path.stem for path in NATIVE.glob("*.pxd") if path.stem not in INLINE)
 
 
 def _from_source(name: str) -> ModuleType:
