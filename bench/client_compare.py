@@ -33,7 +33,6 @@ from contrailmq import (
 )
 from contrailmq.net.loop import run
 
-
 # As Java's defaults, a pull answers with at most 32 messages; the backlog is read in larger steps.
 CONF = """maxTransferCountOnMessageInMemory=1024
 maxTransferBytesOnMessageInMemory=1048576

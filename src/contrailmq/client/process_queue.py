@@ -80,6 +80,8 @@ class ProcessQueue(Generic[M]):
     def take(self, count: int) -> list[M]:
         """Hand out up to ``count`` messages, oldest first."""
         waiting = self._waiting
+        if count == 1 and waiting:
+            return [waiting.popleft()]
         if count >= len(waiting):
             taken = list(waiting)
             waiting.clear()

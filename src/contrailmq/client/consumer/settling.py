@@ -64,7 +64,9 @@ class Settling:
             return
         work = messages[0].origin
         assert isinstance(work, QueueWork)
-        if any(message.retry_asked for message in messages):
+        if len(messages) == 1 and not messages[0].retry_asked:
+            work.settle(messages[0], self._settings)
+        elif any(message.retry_asked for message in messages):
             for message in messages:
                 if message.retry_asked:
                     self._retry(message)
