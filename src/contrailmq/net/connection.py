@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from contrailmq.errors import (
     ConnectionLost,
@@ -33,6 +33,7 @@ from contrailmq.errors import (
 from contrailmq.net.calls import Calls
 from contrailmq.net.endpoint import Buffer, Endpoint
 from contrailmq.net.intake import Intake
+from contrailmq.net.outlet import Outlet
 from contrailmq.net.peer import host_bytes, host_text, keep_alive
 from contrailmq.net.serving import Serving
 from contrailmq.net.wire import bad_size, buffers_of, reply_buffers
@@ -40,8 +41,6 @@ from contrailmq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, dec
 from contrailmq.protocol.frame import LENGTH_SIZE
 
 log = logging.getLogger(__name__)
-
-JOIN_SIZE_MAX: Final = 64 * 1024  # up to here joining costs less than a gathered write
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -52,17 +51,16 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active_at",
         "_calls",
         "_close_callbacks",
         "_endpoint",
         "_intake",
-        "_is_paused",
         "_is_reading",
         "_is_stopped",
         "_limits",
         "_loop",
         "_out",
+        "_outlet",
         "_read_at",
         "_serving",
         "_timer",
@@ -81,19 +79,19 @@ class Connection(asyncio.BufferedProtocol):
         self._limits = endpoint.limits
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
         self._calls = Calls(
             self._loop, limit=self._limits.calls_max, on_timeout=self._on_call_timeout
         )
         self._intake = Intake(endpoint.buffer, endpoint.view)
         self._serving = Serving(endpoint, self)
         self._out: list[Buffer] | None = None  # the answers of the read being handled
-        self._is_paused = False  # the transport asked us not to write
         self._is_stopped = False  # a graceful close has begun
         self._is_reading = True
         self._writable: asyncio.Future[None] | None = None
         self._until_closed: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None  # the idle limit, later that of closing
-        self._active_at = self._read_at = self._loop.time()
+        self._read_at = self._loop.time()
         self._close_callbacks: list[Callable[[Connection], None]] = []
         self.close_reason: str | None = None
         self.peer = self.local = "?"
@@ -115,11 +113,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_write_paused(self) -> bool:
         """Whether the peer reads more slowly than we write."""
-        return self._is_paused
+        return self._outlet is not None and self._outlet.is_paused
 
     async def call(self, command: Command, *, timeout_s: float) -> Command:
         """Send a request and return its answer; raises a NetworkError. Sets ``command.opaque``."""
-        if self._is_paused:
+        if self._outlet is not None and self._outlet.is_paused:
             timeout_s = await self._wait_writable(timeout_s)
         future = self.submit(command, timeout_s=timeout_s)
         try:
@@ -158,13 +156,15 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._out is not None:
             self._out.extend(buffers)
-        elif self.close_reason is None:
-            self._write(buffers)
+        elif self.close_reason is None and self._outlet is not None:
+            self._outlet.send(buffers)
 
     def close(self, reason: str) -> None:
         """Read no more, let out what is written, then close; calls under way fail now."""
         self._end(reason)
         if self._transport is not None and not self._transport.is_closing():
+            if self._outlet is not None:
+                self._outlet.flush()
             self._set_timer(self._limits.close_timeout_s, self._abort)
             self._transport.close()
 
@@ -203,11 +203,13 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is there."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
+        self._outlet = Outlet(
+            self._loop, self._transport, self._limits, on_overflow=self._on_overflow
+        )
         peer = transport.get_extra_info("peername")
         self.peer, self.peer_host = host_text(peer), host_bytes(peer)
         self.local = host_text(transport.get_extra_info("sockname"))
         keep_alive(transport)
-        self._transport.set_write_buffer_limits(high=self._limits.write_high_size)
         self._set_timer(self._limits.idle_s, self._check_idle)
         refusal = self._endpoint.opened(self)
         if refusal is not None:
@@ -220,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._transport = None
+        self._transport = self._outlet = None
         self._intake.clear()
         self._endpoint.closed(self)
         if self._until_closed is not None and not self._until_closed.done():
@@ -232,17 +234,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """One read has come in."""
-        self._active_at = self._read_at = self._loop.time()
+        self._read_at = self._loop.time()
         self._take(*self._intake.filled(nbytes))
 
     def pause_writing(self) -> None:
         """The write buffer is above its mark."""
-        self._is_paused = True
+        if self._outlet is not None:
+            self._outlet.is_paused = True
         self._steer_reading()
 
     def resume_writing(self) -> None:
         """The write buffer has drained: take the frames that were left, then read on."""
-        self._is_paused = False
+        if self._outlet is not None:
+            self._outlet.is_paused = False
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         kept = self._intake.kept()
@@ -265,8 +269,9 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as caught:
             error = caught
         self._out = None
-        if out:
-            self._write(out)
+        if out and self._outlet is not None:
+            self._outlet.flush()
+            self._outlet.write(out)
         if error is not None:
             self._reject(error)
         elif self.close_reason is None:
@@ -276,10 +281,11 @@ class Connection(asyncio.BufferedProtocol):
         """Handle whole frames from the start of ``buffer``; returns where the rest begins."""
         lane, high = self._endpoint.lane, self._limits.write_high_size
         size_max = self._limits.frame_size_max - LENGTH_SIZE
-        is_server = self._limits.is_server
+        is_server, outlet = self._limits.is_server, self._outlet
+        assert outlet is not None
         position = counted = pending = 0
         while end - position >= LENGTH_SIZE and self.close_reason is None:
-            if is_server and (self._is_paused or self._is_stopped):
+            if is_server and (outlet.is_paused or self._is_stopped):
                 break
             if lane is not None:
                 position = lane.run(buffer, position, end, self, out)
@@ -296,7 +302,8 @@ class Connection(asyncio.BufferedProtocol):
                 pending += len(out[index])
             counted = len(out)
             if pending >= high:
-                self._write(out)
+                outlet.flush()
+                outlet.write(out)
                 out.clear()
                 counted = pending = 0
         return position
@@ -308,27 +315,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._serving.serve(command, out)
 
-    def _write(self, buffers: Sequence[Buffer]) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if len(buffers) == 1:
-            transport.write(buffers[0])
-        elif sum(map(len, buffers)) <= JOIN_SIZE_MAX:
-            transport.write(b"".join(buffers))
-        else:
-            transport.writelines(buffers)
-        self._active_at = self._loop.time()
-        if self._is_paused:
-            size, size_max = transport.get_write_buffer_size(), self._limits.write_size_max
-            if size > size_max:
-                reason = f"slow reader: {size} bytes wait for it, at most {size_max}"
-                self._endpoint.complain(self.peer, reason)
-                self.abort(reason)
+    def _on_overflow(self, reason: str) -> None:
+        self._endpoint.complain(self.peer, reason)
+        self.abort(reason)
 
     def _steer_reading(self) -> None:
         """Read, unless a graceful close has begun or the peer of a server reads slowly."""
-        wanted = not ((self._is_stopped or self._is_paused) and self._limits.is_server)
+        wanted = not ((self._is_stopped or self.is_write_paused) and self._limits.is_server)
         transport = self._transport
         if wanted == self._is_reading or transport is None or transport.is_closing():
             return
@@ -341,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _wait_writable(self, timeout_s: float) -> float:
         """Wait until the peer reads; returns what is left of the timeout."""
         deadline = self._loop.time() + timeout_s
-        while self._is_paused and self.close_reason is None:
+        while self.is_write_paused and self.close_reason is None:
             if self._writable is None or self._writable.done():
                 self._writable = self._loop.create_future()
             left = deadline - self._loop.time()
@@ -351,13 +344,11 @@ class Connection(asyncio.BufferedProtocol):
         return max(deadline - self._loop.time(), 0.001)
 
     def _check_open(self) -> None:
-        transport = self._transport
-        if self.close_reason is not None or transport is None:
+        outlet = self._outlet
+        if self.close_reason is not None or outlet is None:
             raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
-        if self._is_paused and transport.get_write_buffer_size() > self._limits.write_size_max:
-            raise TooManyRequests(
-                f"{self.peer}: {self._limits.write_size_max} bytes wait to be sent"
-            )
+        if outlet.is_paused and outlet.is_overfull:
+            raise TooManyRequests(f"{self.peer}: {outlet.waiting_size} bytes wait to be sent")
 
     def _reject(self, error: Exception) -> None:
         if not isinstance(error, RemoteProtocolError):
@@ -387,7 +378,8 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(delay_s, action)
 
     def _check_idle(self) -> None:
-        left = self._active_at + self._limits.idle_s - self._loop.time()
+        written_at = self._outlet.written_at if self._outlet is not None else 0.0
+        left = max(self._read_at, written_at) + self._limits.idle_s - self._loop.time()
         if left <= 0.001:
             self.close(f"idle for {self._limits.idle_s:g} s")
         else:
