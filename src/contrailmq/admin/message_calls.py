@@ -1,0 +1,128 @@
+"""Calls that look at messages: by id, by key, by place in a queue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from contrailmq.admin.offset_calls import OffsetCalls
+from contrailmq.errors import ClientError, QueryNotFound
+from contrailmq.protocol.bodies.queues import QueryConsumeQueueResponse
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.headers.pull import PullMessageRequest, PullMessageResponse
+from contrailmq.protocol.headers.query import (
+    QueryConsumeQueueRequest,
+    QueryMessageRequest,
+    ViewMessageRequest,
+)
+from contrailmq.protocol.hosts import host_text
+from contrailmq.protocol.ids import parse_offset_message_id
+from contrailmq.protocol.message import Record, decode_record, decode_records
+from contrailmq.protocol.names import TOOLS_GROUP
+from contrailmq.protocol.queue import MessageQueue
+
+FOREVER_MS: Final = (1 << 63) - 1
+UNIQUE_KEY_COUNT: Final = 32
+_SUBSCRIPTION_FLAG: Final = 4
+_QUERY_S: Final = 15.0
+
+
+class MessageCalls(OffsetCalls):
+    """Calls that return messages as ``Record`` values."""
+
+    async def view_message(self, message_id: str, *, topic: str | None = None) -> Record:
+        """The message of an offset id; the id names its broker."""
+        try:
+            host, offset = parse_offset_message_id(message_id)
+            address = host_text(host)
+        except Exception as error:
+            raise ClientError(
+                f"{message_id!r} is no offset id (32 or 56 hexadecimal digits)"
+            ) from error
+        return await self.message_at(address, offset, topic=topic)
+
+    async def message_at(self, address: str, offset: int, *, topic: str | None = None) -> Record:
+        """The message at an offset of a broker's log."""
+        header = ViewMessageRequest(topic=topic, offset=offset)
+        answer = await self.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
+        return decode_record(answer.body)
+
+    async def query_by_key(
+        self, topic: str, key: str, *, count: int = 64, begin_ms: int = 0, end_ms: int = FOREVER_MS
+    ) -> list[Record]:
+        """Messages of a topic with a key, from all its brokers, newest first."""
+        records = await self._query(
+            QueryMessageRequest(
+                topic=topic,
+                key=key,
+                max_num=count,
+                begin_timestamp=begin_ms,
+                end_timestamp=end_ms,
+                unique_key_query=False,
+            )
+        )
+        found = [record for record in records if key in record.keys]
+        return sorted(found, key=lambda record: record.store_ms, reverse=True)[:count]
+
+    async def query_by_unique_key(self, topic: str, unique_key: str) -> list[Record]:
+        """Messages with a unique key: one, or more if its producer tried again."""
+        records = await self._query(
+            QueryMessageRequest(
+                topic=topic,
+                key=unique_key,
+                max_num=UNIQUE_KEY_COUNT,
+                begin_timestamp=0,
+                end_timestamp=FOREVER_MS,
+                unique_key_query=True,
+            )
+        )
+        return [record for record in records if record.unique_key == unique_key]
+
+    async def _query(self, header: QueryMessageRequest) -> list[Record]:
+        records: list[Record] = []
+        for address in (await self.masters_of(header.topic)).values():
+            try:
+                code = RequestCode.QUERY_MESSAGE
+                answer = await self.ask(address, code, header, timeout_s=_QUERY_S)
+            except QueryNotFound:
+                continue
+            records += decode_records(answer.body)
+        return records
+
+    async def pull(
+        self, queue: MessageQueue, offset: int, *, count: int = 32, expression: str = "*"
+    ) -> tuple[list[Record], PullMessageResponse]:
+        """Messages of a queue from an offset on, and where to go on; does not wait for any."""
+        header = PullMessageRequest(
+            consumer_group=TOOLS_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=_SUBSCRIPTION_FLAG,
+            subscription=expression,
+            expression_type="TAG",
+        )
+        address = await self.address_of(queue.broker_name)
+        request = Command.request(RequestCode.PULL_MESSAGE, header)
+        answer = await self.call(address, request, timeout_s=_QUERY_S)
+        if answer.code not in (0, 19, 20, 21):
+            self.check(answer)
+        records = decode_records(answer.body) if answer.code == 0 else []
+        return records, PullMessageResponse.from_fields(answer.fields)
+
+    async def message_in_queue(self, queue: MessageQueue, offset: int) -> Record | None:
+        """The message at an offset of a queue, or None."""
+        records, _ = await self.pull(queue, offset, count=1)
+        return records[0] if records and records[0].queue_offset == offset else None
+
+    async def consume_queue(
+        self, address: str, queue: tuple[str, int], index: int, *,
+        count: int = 10, group: str | None = None,
+    ) -> QueryConsumeQueueResponse:  # fmt: skip
+        """Raw entries of a consume queue (topic, queue id); with a group, what its filter says."""
+        header = QueryConsumeQueueRequest(
+            topic=queue[0], queue_id=queue[1], index=index, count=count, consumer_group=group
+        )
+        answer = await self.ask(address, RequestCode.QUERY_CONSUME_QUEUE, header)
+        return QueryConsumeQueueResponse.decode(answer.body)

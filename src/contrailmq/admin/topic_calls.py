@@ -1,0 +1,147 @@
+"""Calls about topics."""
+
+from __future__ import annotations
+
+from contrailmq.admin.names_calls import ORDER_TOPIC_CONFIG, NameServerCalls
+from contrailmq.errors import ClientError, CodeNotSupported, TopicNotExist
+from contrailmq.protocol.bodies.group import GroupList
+from contrailmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from contrailmq.protocol.bodies.topic import TopicConfig, TopicConfigWrapper, TopicList
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.headers.query import QueryTopicConsumeByWhoRequest
+from contrailmq.protocol.headers.route import (
+    DeleteTopicFromNamesrvRequest,
+    GetTopicsByClusterRequest,
+)
+from contrailmq.protocol.headers.topic import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicConfigRequest,
+    GetTopicStatsInfoRequest,
+)
+from contrailmq.protocol.queue import MessageQueue
+
+
+class TopicCalls(NameServerCalls):
+    """Calls about topics, to name servers and brokers."""
+
+    async def topics(self) -> list[str]:
+        """All topics there are, sorted."""
+        answer = await self.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return sorted(TopicList.decode(answer.body).topic_list)
+
+    async def topics_of_cluster(self, cluster: str) -> list[str]:
+        """The topics of one cluster, sorted."""
+        header = GetTopicsByClusterRequest(cluster=cluster)
+        answer = await self.ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header)
+        return sorted(TopicList.decode(answer.body).topic_list)
+
+    async def system_topics(self) -> list[str]:
+        """What the name server counts as system topics: clusters and brokers."""
+        answer = await self.ask_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        return sorted(TopicList.decode(answer.body).topic_list)
+
+    async def system_topics_at(self, address: str) -> list[str]:
+        """The topics a broker made for itself."""
+        answer = await self.ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+        return sorted(TopicList.decode(answer.body).topic_list)
+
+    async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
+        """Every topic of one broker."""
+        answer = await self.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+        return TopicConfigWrapper.decode(answer.body).topic_config_table
+
+    async def topic_config(self, address: str, topic: str) -> TopicConfig:
+        """One topic of one broker; raises TopicNotExist."""
+        header = GetTopicConfigRequest(topic=topic)
+        try:
+            answer = await self.ask(address, RequestCode.GET_TOPIC_CONFIG, header)
+        except CodeNotSupported:  # 4.9
+            found = (await self.topic_configs(address)).get(topic)
+            if found is None:
+                raise TopicNotExist(f"{address} has no topic [{topic}]") from None
+            return found
+        return TopicConfig.decode(answer.body)
+
+    async def create_topic(
+        self, address: str, config: TopicConfig, *, attributes: str | None = None
+    ) -> None:
+        """Create or change a topic at one broker; ``attributes`` are ``+key=value,-key``."""
+        if attributes is None and config.attributes:
+            attributes = ",".join(f"+{name}={value}" for name, value in config.attributes.items())
+        header = CreateTopicRequest(
+            topic=config.topic_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=bool(config.order),
+            attributes=attributes,
+        )
+        await self.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    async def create_topic_everywhere(
+        self, config: TopicConfig, *, cluster: str | None = None
+    ) -> dict[str, str]:
+        """Create or change a topic at every master of a cluster, or of all; who they are."""
+        masters = await self.masters(cluster)
+        for address in masters.values():
+            await self.create_topic(address, config)
+        return masters
+
+    async def delete_topic_at(self, address: str, topic: str) -> None:
+        """Delete a topic at one broker; name servers keep its route until the next registration."""
+        header = DeleteTopicRequest(topic=topic)
+        await self.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
+
+    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> dict[str, str]:
+        """Delete a topic at every master of a cluster, or of all, and its routes."""
+        masters = await self.masters(cluster)
+        for address in masters.values():
+            await self.delete_topic_at(address, topic)
+        header = DeleteTopicFromNamesrvRequest(topic=topic, cluster_name=cluster)
+        await self.ask_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+        return masters
+
+    async def topic_stats_at(self, address: str, topic: str) -> TopicStatsTable:
+        """Bounds and last write of a topic's queues at one broker."""
+        header = GetTopicStatsInfoRequest(topic=topic)
+        answer = await self.ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
+        return TopicStatsTable.decode(answer.body)
+
+    async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
+        """Bounds and last write of every queue of a topic, sorted by queue."""
+        found: dict[MessageQueue, TopicOffset] = {}
+        for address in (await self.masters_of(topic)).values():
+            found.update((await self.topic_stats_at(address, topic)).offset_table)
+        return dict(sorted(found.items()))
+
+    async def clusters_of(self, topic: str) -> list[str]:
+        """The clusters that have a topic."""
+        return sorted({data.cluster for data in (await self.route(topic)).broker_datas})
+
+    async def groups_of_topic(self, topic: str) -> list[str]:
+        """The groups that consume a topic: connected ones and ones with offsets in it."""
+        header = QueryTopicConsumeByWhoRequest(topic=topic)
+        groups: set[str] = set()
+        for address in (await self.masters_of(topic)).values():
+            answer = await self.ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
+            groups.update(GroupList.decode(answer.body).group_list)
+        return sorted(groups)
+
+    async def order_conf(self, topic: str) -> str | None:
+        """The order configuration of a topic, ``broker:queues;broker:queues``."""
+        return await self.kv_get(ORDER_TOPIC_CONFIG, topic)
+
+    async def put_order_conf(self, topic: str, text: str) -> None:
+        """Set the order configuration of a topic."""
+        for part in filter(None, text.split(";")):
+            name, _, queues = part.rpartition(":")
+            if not name or not queues.isdecimal():
+                raise ClientError(f"order configuration {part!r}: expected broker:queues")
+        await self.kv_put(ORDER_TOPIC_CONFIG, topic, text)
+
+    async def delete_order_conf(self, topic: str) -> None:
+        """Remove the order configuration of a topic."""
+        await self.kv_delete(ORDER_TOPIC_CONFIG, topic)
