@@ -58,7 +58,7 @@ class World:
             settings, clock=SimClock(), network=self.network.host(ip), rng=self._stream()
         )
 
-    def broker(self, **conf: str) -> Broker:
+    def broker(self, *, files: Any = None, **conf: str) -> Broker:
         read = read_conf(
             {
                 "brokerName": "broker-a",
@@ -81,6 +81,7 @@ class World:
             read.store,
             clock=SimClock(),
             network=self.network.host(BROKER_IP),
+            files=files,
             rng=self._stream(),
         )
 

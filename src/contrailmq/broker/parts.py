@@ -100,7 +100,7 @@ def build_parts(
         delay_level_max=len(store_settings.delay_ms_by_level()),
     )
     polls = LongPolls(loop, waiters_max=live.now.held_pulls_max)
-    send = _send_handler(tables, putting, identity, rng=rng)
+    send = _send_handler(tables, putting, identity, saving=saving, rng=rng)
     pull = _pull_handler(tables, store, polls, putting=putting, identity=identity)
     delay = DelayLevels(
         store,
@@ -151,7 +151,7 @@ def build_parts(
 
 
 def _send_handler(
-    tables: Tables, putting: Putting, identity: Identity, *, rng: random.Random
+    tables: Tables, putting: Putting, identity: Identity, *, saving: Saving, rng: random.Random
 ) -> SendMessage:
     return SendMessage(
         putting,
@@ -164,6 +164,7 @@ def _send_handler(
         clock=tables.clock,
         rng=rng,
         ids=UniqueIds(identity.store_host[:-4], clock=tables.clock, pid=os.getpid(), rng=rng),
+        saved=saving.saved,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,6 +94,7 @@ class SendMessage:
         clock: Clock,
         rng: random.Random,
         ids: UniqueIds,
+        saved: Callable[[], Awaitable[None]],
     ) -> None:
         self._putting = putting
         self._topics = topics
@@ -105,6 +106,7 @@ class SendMessage:
         self._clock = clock
         self._rng = rng
         self._ids = ids
+        self._saved = saved
         self._decisions: dict[str, SendDecision] = {}
         settings = live.now
         self._added = {
@@ -162,6 +164,7 @@ class SendMessage:
     def _send(
         self, request: Command, header: _Header, connection: Connection
     ) -> Command | Awaitable[Command | None]:
+        is_new = self._topics.find(header.topic) is None
         decision, queue_id = self._admit(header, connection)
         if not request.body:
             raise IllegalMessage("the message is illegal: it has no body")
@@ -194,7 +197,8 @@ class SendMessage:
             queue_offset=appended.queue_offset,
             transaction_id=transaction_id,
         )
-        return self._when_durable(reply, appended.end_offset, wait=message.wait)
+        answer = self._when_durable(reply, appended.end_offset, wait=message.wait)
+        return self._when_saved(answer) if is_new else answer
 
     def _place(
         self, request: Command, header: _Header, message: NewMessage
@@ -225,6 +229,7 @@ class SendMessage:
             raise IllegalMessage(
                 f"message topic length too long {len(header.topic)}, at most {TOPIC_LENGTH_MAX}"
             )
+        is_new = self._topics.find(header.topic) is None
         decision, queue_id = self._admit(header, connection)
         if is_retry_topic(header.topic):
             raise IllegalMessage(f"batch request does not support retry group {header.topic}")
@@ -255,7 +260,8 @@ class SendMessage:
             queue_offset=appended.queue_offset,
             transaction_id=unique_key,
         )
-        return self._when_durable(reply, appended.end_offset, wait=message.wait)
+        answer = self._when_durable(reply, appended.end_offset, wait=message.wait)
+        return self._when_saved(answer) if is_new else answer
 
     def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
         """Everything that is checked before a message is looked at; returns its queue."""
@@ -328,6 +334,11 @@ class SendMessage:
         }
         fields.update(self.answer_fields)
         return request.reply(fields=fields)
+
+    async def _when_saved(self, answer: Command | Awaitable[Command | None]) -> Command | None:
+        """A topic made by its first message is on disk before that message is acknowledged."""
+        await self._saved()
+        return answer if isinstance(answer, Command) else await answer
 
     def _when_durable(
         self, reply: Command, end_offset: int, *, wait: bool

@@ -1,0 +1,96 @@
+"""Brokers that lose power in the middle of their work: what was acknowledged is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrailmq.broker.app import Broker
+from contrailmq.errors import NetworkError
+from contrailmq.protocol.message import decode_records
+from contrailmq.testing.files import SimFiles
+from testkit.broker_world import BROKER_IP, World, pull, run, send
+
+ROUNDS = 3
+
+
+class Mortal:
+    """A machine's files as one process sees them: nothing of it reaches the disk after death."""
+
+    def __init__(self, files: SimFiles) -> None:
+        self._files = files
+        self.is_dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_dead:
+            raise OSError(f"{name} after death")
+        return getattr(self._files, name)
+
+
+async def live(broker: Broker, started: asyncio.Event) -> None:
+    async with broker:
+        started.set()
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_acknowledged_messages_topics_and_groups_survive(seed: int, tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        rng = random.Random(seed)
+        files = SimFiles()
+        acknowledged: dict[tuple[str, int, int], bytes] = {}
+        for number in range(ROUNDS):
+            mortal = Mortal(files)
+            broker = world.broker(
+                files=mortal,
+                namesrvAddr="",
+                flushDiskType="SYNC_FLUSH",
+                storePathRootDir="/store",
+            )
+            started = asyncio.Event()
+            task = asyncio.ensure_future(live(broker, started))
+            await started.wait()
+            async with world.client() as client:
+                for (topic, queue_id, offset), body in acknowledged.items():
+                    answer = await pull(
+                        client, topic, offset, queue_id=queue_id, consumer_group=f"g{number}"
+                    )
+                    assert answer.code == 0, (topic, queue_id, offset, answer)
+                    assert bytes(decode_records(answer.body)[0].body) == body
+                producers = [
+                    asyncio.ensure_future(produce(client, acknowledged, rng, f"{number}-{index}"))
+                    for index in range(4)
+                ]
+                await asyncio.sleep(rng.uniform(0.005, 0.4))
+                mortal.is_dead = True
+                world.network.crash(BROKER_IP)
+                files.cut_power(rng)
+                task.cancel()
+                with contextlib.suppress(BaseException):
+                    await task
+                for producer in producers:
+                    producer.cancel()
+                await asyncio.wait(producers)
+                world.network.restart(BROKER_IP)
+        assert len(acknowledged) > ROUNDS
+
+    run(seed, tmp_path, scenario)
+
+
+async def produce(
+    client: Any, acknowledged: dict[tuple[str, int, int], bytes], rng: random.Random, name: str
+) -> None:
+    with contextlib.suppress(NetworkError):
+        for number in range(1000):
+            topic = f"T{rng.randrange(6)}"
+            queue_id = rng.randrange(4)
+            body = f"{name}/{number}".encode()
+            answer = await send(client, topic, body, queue_id=queue_id)
+            if answer.code == 0:
+                offset = int(answer.fields["queueOffset"])
+                acknowledged[topic, queue_id, offset] = body
