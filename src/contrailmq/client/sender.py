@@ -35,6 +35,9 @@ _RETRY_CODES = frozenset((204, 205, 1500))
 """NO_BUYER_ID, NOT_IN_CURRENT_UNIT, GO_AWAY: refusals without a class of their own."""
 
 
+_PAUSE_S = 0.1
+
+
 class Sender:
     """Sends for one group over one session."""
 
@@ -135,6 +138,9 @@ class Sender:
         errors: list[str] = []
         for attempt in range(1, tries + 1):
             chosen = queue or self._round_robin.choose(route, last_broker=last_broker)
+            if chosen.broker_name == last_broker and queue is None:
+                # There is no other broker: give this one a moment to come back.
+                await asyncio.sleep(min(_PAUSE_S * attempt, max(deadline - loop.time(), 0.0)))
             left_s = deadline - loop.time()
             if left_s <= 0:
                 break
