@@ -82,6 +82,33 @@ def test_acknowledged_messages_topics_and_groups_survive(seed: int, tmp_path: Pa
     run(seed, tmp_path, scenario)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_new_topic_is_safe_with_the_answer_to_its_first_message(
+    seed: int, tmp_path: Path
+) -> None:
+    async def scenario(world: World) -> None:
+        rng = random.Random(seed)
+        files = SimFiles()
+        conf = {"namesrvAddr": "", "storePathRootDir": "/store"}
+        mortal = Mortal(files)
+        started = asyncio.Event()
+        task = asyncio.ensure_future(live(world.broker(files=mortal, **conf), started))
+        await started.wait()
+        async with world.client() as client:
+            assert (await send(client, "Fresh", b"x")).code == 0
+            mortal.is_dead = True
+            world.network.crash(BROKER_IP)
+            files.cut_power(rng)
+            task.cancel()
+            with contextlib.suppress(BaseException):
+                await task
+        world.network.restart(BROKER_IP)
+        async with world.broker(files=Mortal(files), **conf) as broker:
+            assert broker.parts.tables.topics.find("Fresh") is not None
+
+    run(seed, tmp_path, scenario)
+
+
 async def produce(
     client: Any, acknowledged: dict[tuple[str, int, int], bytes], rng: random.Random, name: str
 ) -> None:
