@@ -64,8 +64,12 @@ class Ahead:
         if work is None or self._log.tail is None:
             return
         base, create = work
+        making = asyncio.get_running_loop().run_in_executor(self._executor, create)
         try:
-            self._log.keep_spare(base, await self._thread(create))
+            self._log.keep_spare(base, await uninterrupted(making))
+        except asyncio.CancelledError:
+            self._log.keep_spare(base, making.result())  # so that it is closed with the log
+            raise
         except (OSError, StoreError) as error:
             log.warning("next segment cannot be made yet: offset=%s error=%s", base, error)
 
