@@ -40,13 +40,13 @@ class Tasks:
     """
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # a set has another order every run
 
     def start(self, work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         """Begin ``work``; the owner keeps it until it ends."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
         return task
 
     def __len__(self) -> int:
@@ -55,9 +55,12 @@ class Tasks:
     async def aclose(self, *, drain_s: float = 0.0) -> None:
         """Let the tasks end within ``drain_s`` seconds, then cancel what is left and await it."""
         if self._tasks and drain_s > 0:
-            await asyncio.wait(set(self._tasks), timeout=drain_s)
+            await asyncio.wait(list(self._tasks), timeout=drain_s)
         while self._tasks:
-            for task in self._tasks:
+            for task in list(self._tasks):
                 task.cancel()
-            await asyncio.wait(set(self._tasks))
+            await asyncio.wait(list(self._tasks))
             await asyncio.sleep(0)  # lets the done callbacks take the ended ones out
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
@@ -80,6 +81,7 @@ class Endpoint(Generic[C]):
         self.lanes: dict[int, Lane] = {int(code): value for code, value in (lanes or {}).items()}
         self.lane = lane
         self.tasks = Tasks()
+        self.awaited: dict[asyncio.Future[Command | None], None] = {}  # answers to come
         self.connections: dict[C, None] = {}
         self.buffer = bytearray(READ_SIZE)
         self.view = memoryview(self.buffer)

@@ -84,7 +84,9 @@ async def drain(endpoint: Endpoint[Connection], *, drain_s: float) -> None:
     """Close every connection of an endpoint: finish, flush, close, and abort what lingers."""
     for connection in list(endpoint.connections):
         connection.stop_reading()
-    await endpoint.tasks.aclose(drain_s=drain_s)
+    if endpoint.awaited:  # requests held until ``reply``, such as long polls, are not waited for
+        await asyncio.wait(list(endpoint.awaited), timeout=drain_s)
+    await endpoint.tasks.aclose()
     connections = list(endpoint.connections)
     for connection in connections:
         connection.close("closing down")

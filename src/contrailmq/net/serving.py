@@ -88,10 +88,12 @@ class Serving(Generic[C]):
         future = later if isinstance(later, asyncio.Future) else None
         if future is None:
             future = self._endpoint.tasks.start(_wait(later), name=f"code-{request.code}")
+        self._endpoint.awaited[future] = None
         future.add_done_callback(partial(self._answer, request, lane))
 
     def _answer(self, request: Command, lane: Lane, future: asyncio.Future[Command | None]) -> None:
         self._land(lane)
+        self._endpoint.awaited.pop(future, None)
         if future.cancelled():
             reply: Command | None = request.refuse(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "the server is stopping"
