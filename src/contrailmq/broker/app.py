@@ -18,8 +18,7 @@ from contrailmq.broker.handlers.admin import admin_handlers
 from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.lane import BrokerLane
-from contrailmq.broker.parts import Parts, Tables, build_parts
+from contrailmq.broker.parts import Parts, Tables, build_lane, build_parts
 from contrailmq.broker.saving import Saving, load_tables, save_tables
 from contrailmq.broker.self_check import SelfCheck
 from contrailmq.broker.settings import BrokerSettings, completed
@@ -251,11 +250,7 @@ class Broker:
 
     async def _listen(self, parts: Parts) -> None:
         dispatcher = Dispatcher(self.handlers(parts))
-        lane = BrokerLane(
-            parts.store, parts.send,
-            counters=parts.tables.counters, revision=parts.tables.revision, live=parts.tables.live,
-            identity=parts.identity, clock=self._clock,
-        )  # fmt: skip
+        lane = build_lane(parts)
         port = int(parts.identity.address.rpartition(":")[2])
         # The fast port serves the same; Java clients with VIP channels and Java replicas use it.
         for number in (port, port - FAST_PORT_OFFSET):

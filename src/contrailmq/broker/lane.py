@@ -1,4 +1,4 @@
-"""The broker's fast lane: runs of ordinary sends, from the read buffer into the log.
+"""The broker's fast lane: runs of ordinary sends and pulls, answered from the read buffer.
 
 Theory of operation.  For every socket read the connection offers its frames to ``run``.  The
 compiled ``SendLane`` takes the sends it knows all about; everything else stays where it is, and the
@@ -16,13 +16,14 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from contrailmq._native.lane import FULL, LaneTopic, SendLane
+from contrailmq._native.lane import FULL, OTHER, LaneTopic, SendLane
 from contrailmq._native.log import Origin
 from contrailmq._native.queues import QueueWriter
 from contrailmq.broker.counters import Counters
 from contrailmq.broker.handlers.send import SendMessage
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.live import LiveSettings
+from contrailmq.broker.pull_lane import BrokerPullLane
 from contrailmq.broker.revision import Revision
 from contrailmq.clock import Clock
 from contrailmq.errors import BrokerError, StoreError
@@ -46,6 +47,7 @@ class BrokerLane:
         self,
         store: Store,
         send: SendMessage,
+        pulls: BrokerPullLane,
         *,
         counters: Counters,
         revision: Revision,
@@ -55,13 +57,14 @@ class BrokerLane:
     ) -> None:
         self._store = store
         self._send = send
+        self._pulls = pulls
         self._counters = counters
         self._revision = revision
         self._live = live
         self._identity = identity
         self._clock = clock
         self._writer = store.log.writer
-        self._decided_at = revision.value
+        self._decided_at = (-1, -1)
         self._held_size = 0
         self._core = SendLane(
             self._writer,
@@ -76,14 +79,28 @@ class BrokerLane:
     def run(
         self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
     ) -> int:
-        """Take the ordinary sends at ``start``; where the first frame lies that was not taken."""
+        """Take what is ordinary at ``start``; where the first frame lies that was not taken."""
         if end - start < FRAMES_SIZE_MIN or buffer[start] != 0:
             return start
+        decided_at = (self._revision.value, self._store.queues.removals)
+        if decided_at != self._decided_at:
+            self._decided_at = decided_at
+            self._core.body_size_max = self._store.settings.message_size_max
+            self._core.forget_topics()
+            self._pulls.forget()
+        pulls = self._pulls if self._pulls.is_open else None
+        while True:
+            position = self._run_sends(buffer, start, end, connection, out)
+            if pulls is not None and self._core.ended == OTHER:
+                position = pulls.run(buffer, position, end, out=out)
+            if position == start or end - position < FRAMES_SIZE_MIN:
+                return position
+            start = position
+
+    def _run_sends(
+        self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
+    ) -> int:
         core = self._core
-        if self._revision.value != self._decided_at:
-            self._decided_at = self._revision.value
-            core.body_size_max = self._store.settings.message_size_max
-            core.forget_topics()
         origin = connection.lane_state
         if origin is None:
             origin = connection.lane_state = Origin(

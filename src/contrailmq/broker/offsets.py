@@ -56,6 +56,11 @@ class OffsetTable:
         self._marks.setdefault(pair, {})[queue_id] = offset
         self.revision += 1
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether any group has been moved and not been told yet."""
+        return bool(self._marks)
+
     def take_mark(self, group: str, topic: str, queue_id: int) -> int | None:
         """The reset mark of a queue, which ends with this call; None when there is none."""
         if not self._marks:

@@ -20,6 +20,7 @@ from contrailmq.broker.handlers.client import Clients
 from contrailmq.broker.handlers.pull import PullMessage
 from contrailmq.broker.handlers.send import SendMessage
 from contrailmq.broker.identity import Identity
+from contrailmq.broker.lane import BrokerLane
 from contrailmq.broker.live import LiveSettings
 from contrailmq.broker.locks import QueueLocks
 from contrailmq.broker.longpoll import LongPolls
@@ -27,6 +28,7 @@ from contrailmq.broker.moved import OffsetMovedEvents
 from contrailmq.broker.notices import IdsChanged
 from contrailmq.broker.offsets import OffsetTable
 from contrailmq.broker.producers import ProducerTable
+from contrailmq.broker.pull_lane import BrokerPullLane
 from contrailmq.broker.pull_plan import PullPlanner
 from contrailmq.broker.putting import Putting
 from contrailmq.broker.registration import Registration
@@ -187,4 +189,26 @@ def _pull_handler(
         offsets=tables.offsets,
         counters=tables.counters,
         on_offset_moved=OffsetMovedEvents(putting, tables.topics, identity, clock=tables.clock),
+    )
+
+
+def build_lane(parts: Parts) -> BrokerLane:
+    """The fast lane of all connections."""
+    tables, store = parts.tables, parts.store
+    pulls = BrokerPullLane(
+        store,
+        parts.pull.planner,
+        offsets=tables.offsets,
+        counters=tables.counters,
+        identity=parts.identity,
+    )
+    return BrokerLane(
+        store,
+        parts.send,
+        pulls,
+        counters=tables.counters,
+        revision=tables.revision,
+        live=tables.live,
+        identity=parts.identity,
+        clock=parts.clock,
     )

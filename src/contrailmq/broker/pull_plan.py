@@ -76,7 +76,16 @@ class PullPlanner:
 
     def plan(self, request: Command, header: PullMessageRequest, peer: Connection) -> PullPlan:
         """The plan of a pull that is allowed; raises the refusal of one that is not."""
-        is_lite = request.code == RequestCode.LITE_PULL_MESSAGE
+        plan = self.decide(header, is_lite=request.code == RequestCode.LITE_PULL_MESSAGE)
+        if not 0 <= header.queue_id < plan.topic.read_queue_nums:
+            raise SystemFailure(
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+                f"topicConfig.readQueueNums:[{plan.topic.read_queue_nums}] consumer:[/{peer.peer}]"
+            )
+        return plan
+
+    def decide(self, header: PullMessageRequest, *, is_lite: bool) -> PullPlan:
+        """What is true for every queue of the topic; raises the refusal of a pull not allowed."""
         if header.sys_flag & SUBSCRIPTION_FLAG:
             key: tuple[object, ...] = (
                 header.consumer_group,
@@ -93,11 +102,6 @@ class PullPlanner:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()  # the bound: everybody is checked anew
             self._plans[key] = plan
-        if not 0 <= header.queue_id < plan.topic.read_queue_nums:
-            raise SystemFailure(
-                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
-                f"topicConfig.readQueueNums:[{plan.topic.read_queue_nums}] consumer:[/{peer.peer}]"
-            )
         return plan
 
     def _make(self, header: PullMessageRequest, *, is_lite: bool) -> PullPlan:

@@ -13,6 +13,7 @@ not take sixty gigabytes, and yet a write into the mapping can never meet a full
 
 from __future__ import annotations
 
+import posixpath
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +28,6 @@ UNIT: Final = struct.Struct(">qiq")
 FILL_UNIT: Final = UNIT.pack(0, 0x7FFFFFFF, 0)
 FILL_SIZE: Final = 0x7FFFFFFF
 _RESERVE: Final = 64 * 1024
-_MAP_AHEAD_MAX: Final = 1 << 40
 
 
 class ConsumeQueue:
@@ -51,7 +51,7 @@ class ConsumeQueue:
 
     def load(self) -> None:
         """Find the files; ``set_end`` has to follow before anything else."""
-        self.segments.load([self.folder])
+        self.segments.load([self.folder], has_copy=True)
         self.min_offset = self.segments.first_offset // QUEUE_UNIT
 
     def set_end(self, max_offset: int, log_end: int) -> None:
@@ -168,6 +168,14 @@ class ConsumeQueue:
         """Bytes of units that are not yet flushed."""
         return self.max_offset * QUEUE_UNIT - self.dirty_from
 
+    def take_renamed(self) -> set[str]:
+        """Folders in which files were made or removed since the last call, and theirs."""
+        renamed = self.segments.take_renamed()
+        if self.ext is not None:
+            renamed |= self.ext.segments.take_renamed()
+        topics = {posixpath.dirname(folder) for folder in renamed}
+        return renamed | topics | {posixpath.dirname(topic) for topic in topics}
+
     def dirty(self) -> list[Segment]:
         """Files written since the last call; the caller syncs them."""
         start, end = self.dirty_from, self.max_offset * QUEUE_UNIT
@@ -211,6 +219,7 @@ class ConsumeQueues:
         self._layout = layout
         self._has_ext = has_ext
         self._queues: dict[str, dict[int, ConsumeQueue]] = {}
+        self.removals = 0  # whoever keeps a queue looks whether this has moved
 
     def load(self) -> None:
         """Find the queues on disk; their ends are recovery's to set."""
@@ -226,7 +235,12 @@ class ConsumeQueues:
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue:
         """A queue, made if it is not there."""
-        return self.find(topic, queue_id) or self._new(topic, queue_id)
+        found = self.find(topic, queue_id)
+        if found is None:
+            found = self._new(topic, queue_id)
+            if found.ext is not None:
+                found.ext.truncate(0)  # left behind by a crash that took the queue itself
+        return found
 
     def topics(self) -> list[str]:
         """Names of the topics that have queues."""
@@ -238,6 +252,7 @@ class ConsumeQueues:
 
     def remove(self, queue: ConsumeQueue) -> None:
         """Forget a queue and delete its files and folders."""
+        self.removals += 1
         queues = self._queues.get(queue.topic, {})
         queues.pop(queue.queue_id, None)
         if not queues:

@@ -43,8 +43,8 @@ class Reading:
     def set(self, settings: StoreSettings) -> None:
         """Use other limits from now on."""
         self.settings = settings
-        self._limits = Limits(settings.transfer_count_in_memory, settings.transfer_bytes_in_memory)
-        self._limits.on_disk(settings.transfer_count_on_disk, settings.transfer_bytes_on_disk)
+        self.limits = Limits(settings.transfer_count_in_memory, settings.transfer_bytes_in_memory)
+        self.limits.on_disk(settings.transfer_count_on_disk, settings.transfer_bytes_on_disk)
         self._memory = self._memory_size * settings.memory_ratio_percent // 100
         self._corrects = (
             settings.broker_role is not BrokerRole.SLAVE or settings.offset_check_in_slave
@@ -75,14 +75,14 @@ class Reading:
         buffer, start, end = units
         end = min(end, start + max(self.settings.filter_scan_size, count * QUEUE_UNIT))
         gatherer = self._log.gatherer
-        disk_before = self._log.end_offset - self._memory
+        disk_before = self.disk_before
         if matcher is None:
-            seen = gatherer.select(buffer, start, end, count, self._limits, disk_before, None)
+            seen = gatherer.select(buffer, start, end, count, self.limits, disk_before, None)
         elif matcher.record_matters or queue.ext is not None:
             seen = self._select(queue, units=(buffer, start, end), count=count, matcher=matcher)
         else:
             seen = gatherer.select(
-                buffer, start, end, count, self._limits, disk_before, matcher.tag_codes
+                buffer, start, end, count, self.limits, disk_before, matcher.tag_codes
             )
         return GetResult(
             _STATUS.get(gatherer.status, GetStatus.NO_MATCHED_MESSAGE),
@@ -93,6 +93,11 @@ class Reading:
             gatherer.count,
             gatherer.last_offset >= 0 and gatherer.last_offset < disk_before,
         )
+
+    @property
+    def disk_before(self) -> int:
+        """Records before this log offset have probably left memory."""
+        return self._log.end_offset - self._memory
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last; (0, 0) for no queue."""
@@ -162,13 +167,13 @@ class Reading:
     ) -> int:
         """What ``Gatherer.select`` does, for filters that look at records or bit maps."""
         gatherer = self._log.gatherer
-        disk_before = self._log.end_offset - self._memory
+        disk_before = self.disk_before
         buffer, start, end = units
         gatherer.begin((end - start) // QUEUE_UNIT)
         at = start
         while end - at >= QUEUE_UNIT:
             log_offset, size, code = UNIT.unpack_from(buffer, at)
-            if gatherer.is_full(size, count, self._limits, log_offset < disk_before):
+            if gatherer.is_full(size, count, self.limits, log_offset < disk_before):
                 break
             at += QUEUE_UNIT
             gatherer.last_offset = log_offset

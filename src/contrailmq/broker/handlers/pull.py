@@ -63,7 +63,7 @@ class PullMessage:
     ) -> None:
         self._source = source
         self._polls = polls
-        self._planner = planner
+        self.planner = planner
         self._offsets = offsets
         self._counters = counters
         self._on_offset_moved = on_offset_moved
@@ -73,7 +73,7 @@ class PullMessage:
     def __call__(self, request: Command, connection: Connection) -> Command | None:
         """Answer at once, or hold the pull (None)."""
         header = PullMessageRequest.from_fields(request.fields)
-        plan = self._planner.plan(request, header, connection)
+        plan = self.planner.plan(request, header, connection)
         answer = self._find_reset(request, header, plan)
         if answer is None:
             result = self._get(header, header.queue_offset, plan)
@@ -191,7 +191,7 @@ class _HeldPull:
     def _run(self, offset: int, *, is_last: bool) -> Command | None:
         owner, request, header = self._owner, self._request, self._header
         try:
-            plan = owner._planner.plan(request, header, self._connection)
+            plan = owner.planner.plan(request, header, self._connection)
             answer = owner._find_reset(request, header, plan)
             if answer is not None:
                 return answer

@@ -1,0 +1,145 @@
+"""The broker's side of the pull lane: who may pull what, and what is noted when somebody did.
+
+The compiled ``PullLane`` asks here once for each consumer and subscription (``decide_pull``, by the
+ordinary planner's own rules) and once for each queue.  Everything it cannot answer from that, the
+ordinary handler does.
+"""
+
+from __future__ import annotations
+
+from contrailmq._native.pull_lane import LanePlan, LaneQueue, PullLane
+from contrailmq.broker.counters import Counters
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.offsets import OffsetTable
+from contrailmq.broker.pull_plan import SUBSCRIPTION_FLAG, PullPlanner
+from contrailmq.errors import BrokerError
+from contrailmq.net.endpoint import Buffer
+from contrailmq.protocol.codes import ResponseCode
+from contrailmq.protocol.command import RESPONSE_FLAG, Command
+from contrailmq.protocol.headers.pull import PullMessageRequest
+from contrailmq.store.store import Store
+from contrailmq.store.types import GetStatus
+
+_SUBSCRIBED = b"4"
+_LITE = b"1"
+_UNIT_SIZE = 20
+
+
+class BrokerPullLane:
+    """Answers runs of pulls that find something; shared by all connections of a broker."""
+
+    def __init__(
+        self,
+        store: Store,
+        planner: PullPlanner,
+        *,
+        offsets: OffsetTable,
+        counters: Counters,
+        identity: Identity,
+    ) -> None:
+        self._store = store
+        self._planner = planner
+        self._offsets = offsets
+        self._counters = counters
+        self._identity = identity
+        self._core = PullLane(store.log.gatherer, self, _head_parts(), 0)
+        self.forget()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the lane may answer: no replica's suggestions, no bit maps, nobody reset."""
+        return not (
+            self._planner.live.now.slave_read
+            or self._store.settings.queue_ext_enable
+            or self._offsets.has_marks
+        )
+
+    def forget(self) -> None:
+        """The broker's tables, or the store's queues, have changed."""
+        self._core.forget_plans()
+        self._core.limits = self._store.reading.limits
+        self._core.scan_size = self._store.settings.filter_scan_size
+
+    def run(self, buffer: bytearray, start: int, end: int, *, out: list[Buffer]) -> int:
+        """Take the pulls at ``start``; where the first frame lies that was not taken."""
+        self._core.disk_before = self._store.reading.disk_before
+        return self._core.run(buffer, start, end, out)
+
+    def decide_pull(self, key: bytes) -> LanePlan | None:
+        """The plan of a consumer; None leaves it to the handler, which can also explain."""
+        try:
+            group, topic, wanted, kind = key[:-2].decode().split("\0")[:4]
+            is_subscribed, is_lite = key[-2:-1] == _SUBSCRIBED, key[-1:] == _LITE
+            header = PullMessageRequest(
+                consumer_group=group,
+                topic=topic,
+                queue_id=0,
+                queue_offset=0,
+                max_msg_nums=1,
+                sys_flag=SUBSCRIPTION_FLAG if is_subscribed else 0,
+                commit_offset=0,
+                suspend_timeout_millis=0,
+                subscription=wanted if is_subscribed else None,
+                sub_version=0 if is_subscribed else int(wanted or 0),
+                expression_type=kind or None,
+            )
+            plan = self._planner.decide(header, is_lite=is_lite)
+        except (ValueError, BrokerError):
+            return None
+        matcher = plan.matcher
+        if matcher is not None and matcher.record_matters:
+            return None
+        tail = (
+            f'","topicSysFlag":"{plan.topic.topic_sys_flag}",'
+            f'"groupSysFlag":"{plan.group.group_sys_flag}"'
+        )
+        codes = None if matcher is None else matcher.tag_codes
+        return LanePlan(group, topic, plan.topic.read_queue_nums, codes, tail.encode())
+
+    def lane_queue(self, topic: str, queue_id: int) -> LaneQueue | None:
+        """A queue as the lane reads it; None when nothing was ever put into it."""
+        queue = self._store.queues.find(topic, queue_id)
+        return None if queue is None else LaneQueue(queue, queue.writer)
+
+    def attach(self, lane_queue: LaneQueue, offset: int) -> bool:
+        """Let the lane read the file that holds a queue offset."""
+        found = lane_queue.queue.units(offset)
+        if found is None:
+            return False
+        units, position, _ = found
+        lane_queue.attach(units, offset - position // _UNIT_SIZE)
+        return True
+
+    def pulled(self, plan: LanePlan, queue_id: int, facts: tuple[int, int, int, int]) -> None:
+        """A pull was answered: the offset behind it, one to commit or -1, messages, bytes."""
+        following, commit, count, size = facts
+        group, topic = plan.group, plan.topic
+        self._counters.got(group, topic, queue_id, count=count, size=size)
+        self._offsets.note_pull(group, topic, queue_id, offset=following)
+        if commit >= 0 and self._identity.is_master:
+            self._offsets.commit(group, topic, queue_id, offset=commit)
+
+
+def _head_parts() -> dict[str, bytes]:
+    """The constant stretches of an answer, cut where the compiled loop writes its numbers."""
+    sample = Command(
+        ResponseCode.SUCCESS,
+        fields={
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": "@",
+            "minOffset": "@",
+            "maxOffset": "@",
+        },
+        flag=RESPONSE_FLAG,
+        remark=GetStatus.FOUND.value,
+    )
+    text = sample.encode_head()[8:]
+    following, low, high, rest = text.split(b"@")
+    opaque, close = rest.split(b'"opaque":0', 1)
+    return {
+        "next": following,
+        "min": low,
+        "max": high,
+        "opaque": opaque.removeprefix(b'"') + b'"opaque":',
+        "close": close,
+    }
