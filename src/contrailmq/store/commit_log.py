@@ -59,7 +59,6 @@ class CommitLog:
         self.committed_offset = 0
         self.tail: Segment | None = None
         self._spare: tuple[int, Segment] | None = None
-        self._new_folders: set[str] = set()
         self._buffers: deque[_Pending] = deque()
 
     def load(self) -> None:
@@ -112,8 +111,11 @@ class CommitLog:
         self.writer.detach()
         segment = self._take_spare(base)
         if segment is None:
-            segment = self._files.create(self.segments.path(base), self.segments.size)
-        self._new_folders.add(posixpath.dirname(segment.path))
+            # The spare was not ready in time. Its name must be certain before the next one's, or
+            # a power cut might leave a gap.
+            path = self.segments.path(base)
+            segment = self._files.create(path, self.segments.size)
+            self._files.sync_folder(posixpath.dirname(path))
         self.segments.adopt(base, segment)
         self._show(base)
         self._attach(segment, base, base)
@@ -151,16 +153,19 @@ class CommitLog:
             for base in range(start, max(target, start + 1), self.segments.size)
             if (segment := self.segments.find(base)) is not None
         ]
-        folders, self._new_folders = sorted(self._new_folders), set()
-        files = self._files
 
         def work() -> None:
             for segment in dirty:
                 segment.sync()
-            for folder in folders:
-                files.sync_folder(folder)
 
         return target, work
+
+    def sync_folders(self) -> None:
+        """Make the names of all segments certain. Blocks; for recovery, which found them."""
+        for folder in sorted(
+            {posixpath.dirname(self.segments.path(base)) for base in self.segments.offsets}
+        ):
+            self._files.sync_folder(folder)
 
     def commit_work(self) -> tuple[int, Callable[[], None]]:
         """An offset, and what a thread has to do to bring the write buffer into the files."""

@@ -70,8 +70,11 @@ class Segment(Protocol):
         """Make the pages of a range ready for writing. Content stays as it is."""
         ...
 
-    def clear(self, position: int) -> None:
-        """Make everything from a position on zero; its blocks may go, so reserve them again."""
+    def clear(self, position: int) -> bool:
+        """Make everything from a position on zero; False when it surely was.
+
+        Its blocks may go, so they have to be reserved again.
+        """
         ...
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> int:

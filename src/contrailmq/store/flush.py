@@ -15,24 +15,23 @@ the cancellation.  Waits time out in the order they began, by one timer for all 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from contrailmq.errors import StoreClosed, StoreError
 from contrailmq.lifecycle import uninterrupted
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import PAGE, CommitLog
-from contrailmq.store.consume_queue import ConsumeQueues
 from contrailmq.store.derive import Derivation
-from contrailmq.store.files import Segment
+from contrailmq.store.files import Files, Segment
 from contrailmq.store.index import Indexes
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 
 log = logging.getLogger(__name__)
-_IDLE_S: Final = 0.5
 
 
 class _Waiter(NamedTuple):
@@ -46,6 +45,7 @@ class Fence:
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.leave_mark: Callable[[], None] = lambda: None  # so that recovery knows; in a thread
 
     def close(self, reason: str) -> StoreClosed:
         """Let nothing more be written."""
@@ -194,7 +194,7 @@ class QueueFlush:
         settings: StoreSettings,
         derivation: Derivation,
         *,
-        queues: ConsumeQueues,
+        files: Files,
         indexes: Indexes | None,
         checkpoint: Checkpoint,
         fence: Fence,
@@ -202,7 +202,7 @@ class QueueFlush:
     ) -> None:
         self.settings = settings
         self._derivation = derivation
-        self._queues = queues
+        self._files = files
         self._indexes = indexes
         self._checkpoint = checkpoint
         self._fence = fence
@@ -226,15 +226,22 @@ class QueueFlush:
         least = 0 if thorough else self.settings.queue_flush_least_pages * PAGE
         reached_ms = self._derivation.store_ms
         segments: list[Segment] = []
+        folders: set[str] = set()
         for writer in list(self._derivation.dirty):
             if writer.owner.dirty_size() >= least:
                 segments += writer.owner.dirty()
+                folders |= writer.owner.take_renamed()
                 del self._derivation.dirty[writer]
         full = [] if self._indexes is None else self._indexes.take_full()
         segments += [index.segment for index in full]
-        if segments:
+        if self._indexes is not None:
+            folders |= self._indexes.take_renamed()
+        if segments or folders:
             await blocking(
-                self._executor, lambda: _sync_all(segments), self._fence, what="flush of queues"
+                self._executor,
+                lambda: _sync_all(self._files, segments, sorted(folders)),
+                self._fence,
+                what="flush of queues",
             )
         if full:
             self._checkpoint.index_ms = max(self._checkpoint.index_ms, full[-1].writer.end_ms)
@@ -308,15 +315,24 @@ async def blocking(
 ) -> None:
     """Run in a thread what must succeed; its failure fences the store."""
     loop = asyncio.get_running_loop()
+
+    def marked() -> None:
+        try:
+            work()
+        except (OSError, StoreError):
+            fence.leave_mark()
+            raise
+
     try:
-        await uninterrupted(loop.run_in_executor(executor, work))
+        await uninterrupted(loop.run_in_executor(executor, marked))
     except (OSError, StoreError) as error:
         raise fence.close(f"{what} failed: {error}") from error
 
 
-def _sync_all(segments: list[Segment]) -> None:
+def _sync_all(files: Files, segments: Iterable[Segment], folders: Iterable[str]) -> None:
     for segment in segments:
-        try:
+        with contextlib.suppress(FileNotFoundError):  # its topic was deleted meanwhile
             segment.sync()
-        except FileNotFoundError:
-            continue  # its topic was deleted meanwhile
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError):
+            files.sync_folder(folder)

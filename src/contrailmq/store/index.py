@@ -65,6 +65,7 @@ class Indexes:
         self._clock = clock
         self.indexes: list[IndexFile] = []
         self.full: list[IndexFile] = []  # written and not yet flushed
+        self._is_renamed = False
 
     def load(self, *, safe_ms: int | None = None) -> None:
         """Open the files; after a crash those with entries newer than ``safe_ms`` are deleted."""
@@ -143,6 +144,11 @@ class Indexes:
             paths.append(index.segment.path)
         return paths
 
+    def take_renamed(self) -> set[str]:
+        """The folder, if files were made or removed in it since the last call."""
+        is_renamed, self._is_renamed = self._is_renamed, False
+        return {self._layout.indexes} if is_renamed else set()
+
     def take_full(self) -> list[IndexFile]:
         """Files that became full since the last call; the caller syncs them."""
         full, self.full = self.full, []
@@ -164,6 +170,7 @@ class Indexes:
             posixpath.join(self._layout.indexes, name), self._layout.index_file_size, reserve=False
         )
         segment.reserve(0, INDEX_HEAD + INDEX_SLOT * self._settings.index_slots)
+        self._is_renamed = True
         index = IndexFile(segment, self._settings)
         if last is None:
             index.writer.begin(0, 0)
@@ -177,3 +184,4 @@ class Indexes:
         path = index.segment.path
         index.segment.close()
         self._files.remove(path)
+        self._is_renamed = True

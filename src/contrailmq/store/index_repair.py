@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from contrailmq._native import scan
 from contrailmq.store.index import Indexes
@@ -29,34 +29,59 @@ _ENTRY: Final = struct.Struct(">iqii")
 _SLOT: Final = struct.Struct(">i")
 
 
+class IndexedLog(Protocol):
+    """What is asked about the log while its index is looked at."""
+
+    def store_ms(self, offset: int) -> int:
+        """The store time of the record at an offset; 0 without one."""
+        ...
+
+    def key_count(self, offset: int) -> int:
+        """How many entries the record at an offset has in the index; 0 without a record."""
+        ...
+
+    def next_keyed(self, offset: int) -> int:
+        """The first record behind an offset (-1: of all) that has a key; -1 without one."""
+        ...
+
+
 def keep_sound(
-    indexes: Indexes,
-    settings: StoreSettings,
-    *,
-    safe_ms: int,
-    store_ms: Callable[[int], int],
+    indexes: Indexes, settings: StoreSettings, *, safe_ms: int, indexed: IndexedLog
 ) -> int:
     """After a crash: delete what is not sound; the log offset from which to derive keys again.
 
     Files that end at ``safe_ms`` or before were flushed, and are believed.
     """
-    doubtful = [file for file in indexes.indexes if file.writer.end_ms > safe_ms]
-    kept = len(indexes.indexes) - len(doubtful)
-    for file in doubtful:
-        if not is_sound(
+    kept, end = 0, -1
+    for file in indexes.indexes:
+        writer = file.writer
+        if (writer.end_ms > safe_ms or writer.count <= 1) and not is_sound(
             file.segment.buffer, slots=settings.index_slots, entries=settings.index_entries
         ):
             break
-        kept += 1
+        # A file before this one may be lost: then its entries would be missing for ever.
+        if writer.begin_offset != end and writer.begin_offset > indexed.next_keyed(end):
+            break
+        kept, end = kept + 1, writer.end_offset
     while len(indexes.indexes) > kept:
         log.warning("index file is not whole: path=%s", indexes.indexes[-1].segment.path)
         indexes.drop_last()
-    last = indexes.last()
-    if last is None:
-        return 0
-    end = last.writer.end_offset
-    cut_behind(indexes, settings, from_offset=end, store_ms=store_ms)
-    return end
+    # What is believed without having been vouched for has to reach the disk like new files do.
+    indexes.full += [file for file in indexes.indexes[:-1] if file.writer.end_ms > safe_ms]
+    if end >= 0 and _entries_of(indexes, settings, end) != indexed.key_count(end):
+        cut_behind(indexes, settings, from_offset=end, store_ms=indexed.store_ms)
+    return max(end, 0)
+
+
+def _entries_of(indexes: Indexes, settings: StoreSettings, offset: int) -> int:
+    """How many entries at the end of the index point at an offset."""
+    found = 0
+    for file in reversed(indexes.indexes):
+        for number in range(file.writer.count - 1, 0, -1):
+            if _entry_offset(file.segment.buffer, settings.index_slots, number) != offset:
+                return found
+            found += 1
+    return found
 
 
 def cut_behind(

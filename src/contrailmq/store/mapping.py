@@ -91,15 +91,16 @@ class OsSegment:
             for position in range(start, min(end, self.size), PAGE):
                 view[position]
 
-    def clear(self, position: int) -> None:
+    def clear(self, position: int) -> bool:
         """Punch a hole, which costs nothing however long it is; else write zeros."""
         fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
+            if position >= self.size or _is_hole(fd, position):
+                return False
             mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
-            if position < self.size and (
-                _libc.fallocate(fd, mode, position, self.size - position) != 0
-            ):
+            if _libc.fallocate(fd, mode, position, self.size - position) != 0:
                 self.buffer[position:] = bytes(self.size - position)
+            return True
         finally:
             if fd != self._fd:
                 os.close(fd)
@@ -134,6 +135,14 @@ class OsSegment:
 
     def __repr__(self) -> str:
         return f"<OsSegment {self.path} size={self.size}>"
+
+
+def _is_hole(fd: int, position: int) -> bool:
+    try:
+        os.lseek(fd, position, os.SEEK_DATA)
+    except OSError as error:
+        return error.errno == errno.ENXIO  # otherwise this file system does not say
+    return False
 
 
 def _open_libc() -> ctypes.CDLL:

@@ -35,7 +35,7 @@ class ConsumeQueueExt:
 
     def __init__(self, files: Files, layout: Layout, topic: str, queue_id: int) -> None:
         folder = layout.consume_queue_ext(topic, queue_id)
-        self._folder = folder
+        self.folder = folder
         self.segments = Segments(
             files,
             size=layout.queue_ext_file_size,
@@ -48,7 +48,7 @@ class ConsumeQueueExt:
 
     def load(self) -> None:
         """Find the files; the end is where the units stop being sensible."""
-        self.segments.load([self._folder])
+        self.segments.load([self.folder], has_copy=True)
         self.end = self._reserved = self.segments.first_offset
         for base in self.segments.offsets[-3:]:
             segment = self.segments.find(base)

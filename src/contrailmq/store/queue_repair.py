@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue
+from contrailmq.store.files import Segment
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.queue_ext import is_address
 
@@ -44,21 +45,23 @@ def first_behind(queue: ConsumeQueue, log_offset: int, limit: int) -> int:
     return low
 
 
-def set_end(queue: ConsumeQueue, end: int, *, clear: bool) -> None:
-    """Let the queue, and its extension, end before a queue offset.
+def set_end(queue: ConsumeQueue, end: int, *, clear: bool) -> list[Segment]:
+    """Let the queue, and its extension, end before a queue offset; files that were changed.
 
     ``clear`` makes everything behind it zero, whatever it is: after a crash there may be holes.
     """
+    changed: list[Segment] = []
     least = queue.segments.first_offset // QUEUE_UNIT
     offset, size, code = _unit(queue, end - 1) if end > least else (0, FILL_SIZE, 0)
-    queue.set_end(end, 0 if size == FILL_SIZE else offset + size)
     if clear and end * QUEUE_UNIT < queue.segments.limit_offset:
         segment = queue.segments.find(end * QUEUE_UNIT)
         assert segment is not None
-        segment.clear(end * QUEUE_UNIT % queue.segments.size)
+        if segment.clear(end * QUEUE_UNIT % queue.segments.size):
+            changed.append(segment)
+    queue.set_end(end, 0 if size == FILL_SIZE else offset + size)
     ext = queue.ext
     if ext is None:
-        return
+        return changed
     found = ext.find(code) if end > least and is_address(code) else None
     if found is not None:
         ext_end = code - _ADDRESS_BASE + _EXT_HEAD + len(found.bitmap)
@@ -66,6 +69,8 @@ def set_end(queue: ConsumeQueue, end: int, *, clear: bool) -> None:
         ext_end = ext.segments.first_offset
     if ext_end < ext.end:
         ext.truncate(ext_end)
+        changed += [segment for _, segment in ext.segments.opened()]
+    return changed
 
 
 def _is_written(queue: ConsumeQueue, queue_offset: int) -> bool:

@@ -42,7 +42,7 @@ from contrailmq.store.view_tail import LogTail
 
 FOREVER_MS: Final = (1 << 63) - 1
 _UNITS_AT_ONCE: Final = 4096
-_FOLDERS: Final = {"commitlog", "consumequeue", "config"}  # a new broker has some of these
+_PARTS: Final = ("commitlog", "consumequeue", "checkpoint")  # a new broker has one of these
 
 
 class StoreReader:
@@ -67,7 +67,7 @@ class StoreReader:
         self._exts: dict[QueueKey, ExtView] = {}
         self._tail: LogTail | None = None
         self._bounds: dict[QueueKey, tuple[int, int]] = {}
-        if not self.log.segments and not _FOLDERS & set(self.files.folders(self.root)):
+        if not self.log.segments and not any(self.files.exists(self._path(n)) for n in _PARTS):
             raise StoreError(f"{self.root} is not a store directory: there is no commitlog in it")
 
     def __enter__(self) -> Self:

@@ -33,20 +33,23 @@ from contrailmq.lifecycle import uninterrupted
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.derive import Derivation
-from contrailmq.store.files import Segment
+from contrailmq.store.files import Files, Segment
 from contrailmq.store.horizon import Marks, find_start
 from contrailmq.store.index import Indexes
 from contrailmq.store.index_repair import cut_behind, keep_sound
 from contrailmq.store.layout import QUEUE_UNIT
+from contrailmq.store.log_records import LogRecords
 from contrailmq.store.queue_repair import first_behind, set_end, written_end
 from contrailmq.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
+SYNC_FAILED: Final = b"a flush has failed"  # what the abort file says then
 LOOK_BACK: Final = 256 * 1024 * 1024
 _STEP: Final = 8 * 1024 * 1024  # bytes of log between two turns of the loop
 _QUEUES_A_TURN: Final = 500
 _DIRTY_LOOK: Final = 64 * 1024
+_WRITE_STEP: Final = 1024 * 1024
 _PROGRESS_MS: Final = 5000
 
 
@@ -72,6 +75,7 @@ class Recovery:
         self,
         settings: StoreSettings,
         *,
+        files: Files,
         commit_log: CommitLog,
         queues: ConsumeQueues,
         indexes: Indexes | None,
@@ -79,15 +83,24 @@ class Recovery:
         clock: Clock,
     ) -> None:
         self._settings = settings
+        self._files = files
         self._log = commit_log
         self._queues = queues
         self._indexes = indexes
         self._derivation = derivation
         self._clock = clock
+        self._records = LogRecords(commit_log.segments)
         self._progress_ms = clock.monotonic_ms()
+        self._sync_failed = False
+        self._changed: list[Segment] = []  # queue files, cut
 
-    async def run(self, marks: Marks, *, was_killed: bool) -> Recovered:
-        """Find the end of the log, and bring everything into step with it."""
+    async def run(self, marks: Marks, *, was_killed: bool, sync_failed: bool = False) -> Recovered:
+        """Find the end of the log, and bring everything into step with it.
+
+        ``sync_failed``: the process before this one was told by the kernel that pages could not
+        be written.  The kernel then takes them for written, so they are written once more.
+        """
+        self._sync_failed = sync_failed
         begun_ms = self._progress_ms = self._clock.monotonic_ms()
         if not self._log.segments.offsets:
             found = self._begin_empty(was_killed=was_killed)
@@ -112,7 +125,9 @@ class Recovery:
         for queue in self._queues:
             self._queues.remove(queue)
         if self._indexes is not None:
-            cut_behind(self._indexes, self._settings, from_offset=0, store_ms=self._store_ms)
+            cut_behind(
+                self._indexes, self._settings, from_offset=0, store_ms=self._records.store_ms
+            )
         self._log.start(0)
         self._derivation.start(0)
         return Recovered(0, 0, 0, scan.END, was_killed)
@@ -123,7 +138,11 @@ class Recovery:
         derived = first = self._log.segments.first_offset
         newest: ConsumeQueue | None = None
         async for queue in self._each_queue():
-            set_end(queue, written_end(queue), clear=False)
+            end = written_end(queue)
+            if end * QUEUE_UNIT == queue.segments.first_offset:
+                self._empty(queue)
+            else:
+                set_end(queue, end, clear=False)
             if queue.writer.log_end > derived:
                 derived, newest = queue.writer.log_end, queue
         derived = min(derived, self._log.segments.limit_offset)
@@ -189,10 +208,10 @@ class Recovery:
         await self._cut_queues(start)
         begin = start
         if self._indexes is not None:
-            indexed = keep_sound(
-                self._indexes, self._settings, safe_ms=marks.index_ms, store_ms=self._store_ms
+            again = keep_sound(
+                self._indexes, self._settings, safe_ms=marks.index_ms, indexed=self._records
             )
-            begin = min(max(indexed, segments.first_offset), start)
+            begin = min(max(again, segments.first_offset), start)
         self._derivation.start(begin)
         if begin < start:
             await self._walk(begin, until=start, doubt_ms=scan.NO_DOUBT, check_crc=False)
@@ -208,7 +227,11 @@ class Recovery:
         """Let every queue end before the first record at or behind ``log_offset``."""
         async for queue in self._each_queue():
             limit = queue.segments.limit_offset // QUEUE_UNIT
-            set_end(queue, first_behind(queue, log_offset, limit), clear=True)
+            end = first_behind(queue, log_offset, limit)
+            if end * QUEUE_UNIT == queue.segments.first_offset:
+                self._empty(queue)  # its first file may be lost: let the log say where it begins
+            else:
+                self._changed += set_end(queue, end, clear=True)
 
     # Both
 
@@ -248,16 +271,21 @@ class Recovery:
                 "log has a dirty tail, cut: end=%s reason=%s", end, scan.DAMAGE[walked.reason]
             )
         if self._indexes is not None:
-            cut_behind(self._indexes, self._settings, from_offset=end, store_ms=self._store_ms)
+            cut_behind(
+                self._indexes, self._settings, from_offset=end, store_ms=self._records.store_ms
+            )
+        if walked.was_killed and self._indexes is not None and self._indexes.indexes:
+            self._changed.append(self._indexes.indexes[-1].segment)
         is_dirty = walked.was_killed or self._is_dirty_behind(end)
         self._log.start(end)  # it clears what stands behind the end, too
         async for queue in self._each_queue():
             if queue.writer.log_end > end:
-                set_end(queue, first_behind(queue, end, queue.max_offset), clear=True)
+                kept = first_behind(queue, end, queue.max_offset)
+                self._changed += set_end(queue, kept, clear=True)
             queue.correct_min(self._log.segments.first_offset)
         self._derivation.start(end)
         self._log.writer.store_ms = max(self._log.writer.store_ms, self._derivation.store_ms)
-        if is_dirty:
+        if is_dirty or self._changed:
             await self._sync(sync_from)
         return walked
 
@@ -276,17 +304,28 @@ class Recovery:
         loop = asyncio.get_running_loop()
         for base, segment in list(self._each_segment()):
             if base + segment.size > from_offset:
+                if self._sync_failed:
+                    await self._write_again(segment, self._log.end_offset - base)
                 await uninterrupted(loop.run_in_executor(None, segment.sync))
+        for segment in self._changed:
+            await uninterrupted(loop.run_in_executor(None, segment.sync))
+        await uninterrupted(loop.run_in_executor(None, self._log.sync_folders))
+        renamed = self._log.segments.take_renamed()
+        for queue in self._queues:
+            renamed |= queue.take_renamed()
+        if self._indexes is not None:
+            renamed |= self._indexes.take_renamed()
+        for folder in sorted(renamed):
+            if self._files.exists(folder):
+                await uninterrupted(loop.run_in_executor(None, self._files.sync_folder, folder))
 
-    def _store_ms(self, offset: int) -> int:
-        segments = self._log.segments
-        segment = segments.find(offset)
-        if segment is None or offset < segments.first_offset:
-            return 0
-        base = segments.base_of(offset)
-        if scan.check(segment.buffer, offset - base, segment.size, base, False) <= 0:
-            return 0
-        return scan.store_time(segment.buffer, offset - base)
+    async def _write_again(self, segment: Segment, end: int) -> None:
+        for position in range(0, min(end, segment.size), _WRITE_STEP):
+            stop = min(position + _WRITE_STEP, end, segment.size)
+            data = bytes(segment.buffer[position:stop])
+            if segment.write(position, data) != len(data):
+                raise StoreError(f"{segment.path}: cannot be written again at {position}")
+            await asyncio.sleep(0)
 
     def _each_segment(self) -> Iterator[tuple[int, Segment]]:
         for base in list(self._log.segments.offsets):

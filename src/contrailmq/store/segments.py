@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Segments:
     """The files of the log, or of one queue."""
 
-    __slots__ = ("_files", "_hold", "_open", "_path_of", "_paths", "offsets", "size")
+    __slots__ = ("_files", "_hold", "_open", "_path_of", "_paths", "_renamed", "offsets", "size")
 
     def __init__(
         self, files: Files, *, size: int, path_of: Callable[[int], str], hold: bool
@@ -33,13 +33,15 @@ class Segments:
         self._hold = hold
         self._open: dict[int, Segment] = {}
         self._paths: dict[int, str] = {}
+        self._renamed: set[str] = set()
         self.size = size
         self.offsets: list[int] = []
 
-    def load(self, folders: Iterable[str]) -> None:
-        """Find the files that are there; one of another size is an error.
+    def load(self, folders: Iterable[str], *, has_copy: bool = False) -> None:
+        """Find the files that are there; one of another size is an error, and so is a gap.
 
         An empty last file, left by a crash between its creation and its allocation, is removed.
+        With ``has_copy`` everything here can be made again: what follows a gap is removed too.
         """
         found: list[tuple[int, str, int]] = []
         for folder in folders:
@@ -56,9 +58,12 @@ class Segments:
             if size != self.size:
                 raise StoreError(f"{path} has {size} bytes, its store is set to {self.size}")
             if self.offsets and offset != self.offsets[-1] + self.size:
-                raise StoreError(
-                    f"{path} does not follow {self._paths[self.offsets[-1]]}: a file is missing"
-                )
+                last = self._paths[self.offsets[-1]]
+                if not has_copy:
+                    raise StoreError(f"{path} does not follow {last}: a file is missing")
+                log.warning("file follows a gap, removed: path=%s after=%s", path, last)
+                self._files.remove(path)
+                continue
             self.offsets.append(offset)
             self._paths[offset] = path
 
@@ -100,8 +105,14 @@ class Segments:
         self.adopt(base, segment)
         return segment
 
+    def take_renamed(self) -> set[str]:
+        """Folders in which files were made or removed since the last call: not yet certain."""
+        renamed, self._renamed = self._renamed, set()
+        return renamed
+
     def adopt(self, base: int, segment: Segment) -> None:
         """Add a file that was made elsewhere."""
+        self._renamed.add(posixpath.dirname(segment.path))
         assert not self.offsets or base == self.limit_offset
         self.offsets.append(base)
         self._paths[base] = segment.path
@@ -131,6 +142,7 @@ class Segments:
         path = self._paths.pop(base)
         segment = self._open.pop(base, None)
         self._files.remove(path)
+        self._renamed.add(posixpath.dirname(path))
         if segment is not None:
             segment.close()
         return path

@@ -26,7 +26,7 @@ from contrailmq.store.index import Indexes
 from contrailmq.store.keep import Keeping
 from contrailmq.store.layout import Layout
 from contrailmq.store.read import Reading
-from contrailmq.store.recovery import Recovery
+from contrailmq.store.recovery import SYNC_FAILED, Recovery
 from contrailmq.store.retention import Retention
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.types import (
@@ -51,6 +51,7 @@ class Store:
         self.files = files
         self.clock = clock
         self.fence = Fence()
+        self.fence.leave_mark = self._leave_mark
         self.log = CommitLog(settings, self.layout, files)
         self.queues = ConsumeQueues(files, self.layout, has_ext=settings.queue_ext_enable)
         self.indexes = (
@@ -79,16 +80,22 @@ class Store:
             self.queues.load()
             if self.indexes is not None:
                 self.indexes.load()
-            self.files.replace(self.layout.abort, b"")
+            sync_failed = self.files.read(self.layout.abort) == SYNC_FAILED
+            if not sync_failed:
+                self.files.replace(self.layout.abort, b"")
             recovery = Recovery(
                 self.settings,
+                files=self.files,
                 commit_log=self.log,
                 queues=self.queues,
                 indexes=self.indexes,
                 derivation=self.derivation,
                 clock=self.clock,
             )
-            await recovery.run(self._checkpoint.marks, was_killed=was_killed)
+            await recovery.run(
+                self._checkpoint.marks, was_killed=was_killed, sync_failed=sync_failed
+            )
+            self.files.replace(self.layout.abort, b"")
             self._build_services()
             await self._ahead.prepare()
         except BaseException:
@@ -113,7 +120,7 @@ class Store:
         self._queue_flush = QueueFlush(
             settings,
             self.derivation,
-            queues=self.queues,
+            files=self.files,
             indexes=self.indexes,
             checkpoint=self._checkpoint,
             fence=fence,
@@ -171,6 +178,12 @@ class Store:
         await self._queue_flush.flush(thorough=True)
         if self.derivation.derived_offset == self.log.end_offset:
             self.files.remove(self.layout.abort)
+
+    def _leave_mark(self) -> None:
+        try:
+            self.files.replace(self.layout.abort, SYNC_FAILED)
+        except OSError as error:
+            log.error("the failed flush cannot even be noted: error=%s", error)
 
     def _release(self) -> None:
         self.derivation.deriver.detach()

@@ -249,6 +249,14 @@ class SimSegment:
         self.reserve(start, end)
         self.buffer[start:end] = bytes(end - start)
 
+    def clear(self, position: int) -> bool:
+        """Zeros up to the end, without blocks."""
+        if not any(self.buffer[position:]):
+            return False
+        self.buffer[position:] = bytes(self.size - position)
+        self._content.blocks = {page for page in self._content.blocks if page * PAGE < position}
+        return True
+
     def populate(self, start: int, end: int) -> None:
         """Memory needs no preparation."""
 
@@ -260,6 +268,7 @@ class SimSegment:
         if size > 1 and self._files.is_struck("short", self.path):
             size //= 2
         self.buffer[position : position + size] = data[:size]
+        self._content.touch(position, position + size)
         return size
 
     def sync(self) -> None:
@@ -295,6 +304,11 @@ class _Content:
                 self._write_back(page)
                 self._dropped.pop(page, None)
         self.modified_ms = now_ms
+
+    def touch(self, start: int, end: int) -> None:
+        """Pages written, be it with what they had: the next sync writes them."""
+        for page in range(start // PAGE, -(-end // PAGE)):
+            self._dropped.pop(page, None)
 
     def drop(self) -> None:
         for page in self._dirty():
