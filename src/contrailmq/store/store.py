@@ -97,7 +97,6 @@ class Store:
             )
             self.files.replace(self.layout.abort, b"")
             self._build_services()
-            await self._ahead.prepare()
         except BaseException:
             self._release()
             raise
@@ -264,6 +263,7 @@ class Store:
         self._ahead.check(self.log.end_offset)
 
     def _on_flushed(self, offset: int) -> None:
+        self._ahead.flushed()
         if self._is_sync:
             self.log.set_readable(offset)
             self._derive_behind(offset)
