@@ -13,7 +13,8 @@ POSITIONAL_MAX = 4  # four still read as one phrase: topic, queue, count, size
 LONG_MODULES: dict[str, str] = {
     "_native/lane.py": "compiled: the C compiler inlines only within one module",
     "_native/request.py": "compiled: the C compiler inlines only within one module",
-    "_native/scan.py": "compiled: the C compiler inlines only within one module",}
+    "_native/scan.py": "compiled: the C compiler inlines only within one module",
+}
 # Tables of names and numbers are read like a dictionary, not like a story.
 TABLES = {"protocol/codes.py"}
 # Functions that are longer, and why cutting them would hurt.
