@@ -6,8 +6,11 @@
 appends a whole socket read.  ``put_batch``: the same through the store, with queues and index.
 ``put``: one message a call, all of it.  Bodies of 128 bytes unless the case says otherwise; each
 message has a tag, a key and a unique key.  The flush and the preparation of pages run as they do
-in a broker.  ``waited_s`` is how long the loop's thread was ready to run and had no processor,
-``per_ran_s`` counts only the time it ran, ``stalled_s`` is how long the kernel kept it waiting for something else.  ``anonymous_mb`` is what the process then has of anonymous memory.
+in a broker.
+
+``per_ran_s`` counts only the time the loop's thread ran; ``waited_s`` is how long it was ready and
+had no processor, ``stalled_s`` how long the kernel kept it waiting for something else.
+``anonymous_mb`` is what the process then has of anonymous memory.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from contrailmq.clock import SystemClock  # noqa: E402
-from contrailmq.store.files import OsFiles  # noqa: E402
-from contrailmq.store.settings import FlushDiskType, StoreSettings  # noqa: E402
-from contrailmq.store.store import Store  # noqa: E402
-from contrailmq.store.types import NewMessage  # noqa: E402
+from contrailmq.clock import SystemClock
+from contrailmq.store.files import OsFiles
+from contrailmq.store.settings import FlushDiskType, StoreSettings
+from contrailmq.store.store import Store
+from contrailmq.store.types import NewMessage
 
 BATCH = 100
 HOST = bytes.fromhex("7f00000100002a9f")

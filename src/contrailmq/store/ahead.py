@@ -3,7 +3,8 @@
 A fresh page of a mapped file costs a fault and its zeroing, about as long as sixteen records take
 to be written.  While the log grows fast, a thread makes the pages of the next stretch ready.
 While it grows slowly nothing is made ready: the pages would be written out, empty, by the flush
-in between, and the writer would not gain.
+in between, and the writer would not gain.  For the same reason every flush makes the pages ahead
+read-only again, and they are made ready once more.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from contrailmq.store.commit_log import CommitLog
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 STEP: Final = 16 * 1024 * 1024
-SLOW_S: Final = 0.5
-RETRY_S: Final = 1.0
+FAST_RATE: Final = 32 * 1024 * 1024  # bytes a second
 
 
 class Ahead:
@@ -41,6 +41,12 @@ class Ahead:
             self._mark = end_offset + STEP // 2
             self._wake.set()
 
+    def flushed(self) -> None:
+        """The kernel has written pages back, those ahead of the writer too."""
+        if self._ready > self._log.end_offset:
+            self._ready = 0
+            self._wake.set()
+
     async def run(self) -> None:
         """Prepare until cancelled. A full disk here is not yet an error: the writer will say so."""
         loop = asyncio.get_running_loop()
@@ -51,13 +57,9 @@ class Ahead:
             self._wake.clear()
             await self._prepare_segment()
             now, end = loop.time(), self._log.end_offset
-            if (end - seen) * SLOW_S >= STEP / 2 * (now - seen_at):
+            if end - seen >= FAST_RATE * (now - seen_at):
                 await self._prepare_pages(end)
             seen_at, seen = now, end
-
-    async def prepare(self) -> None:
-        """Make the first stretch ready, before the first message."""
-        await self._prepare_pages(self._log.end_offset)
 
     async def _prepare_segment(self) -> None:
         work = self._log.spare_work()

@@ -1,4 +1,4 @@
-"""Writing the messages of a Java store again gives the same bytes: log, queues, index, extension."""
+"""Messages of a Java store, written again, are the same bytes: log, queues, index, extension."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from testkit.golden import GOLDEN
 
 from contrailmq._native import scan
 from contrailmq.settings import parse_properties, read
@@ -16,6 +15,7 @@ from contrailmq.store.files import OsFiles
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import NewMessage
+from testkit.golden import GOLDEN
 
 STORES = GOLDEN / "store"
 INNER_BATCH = 0x80
