@@ -1,7 +1,9 @@
 """How fast one client process sends and consumes: JSON lines, one per measurement.
 
     python bench/client_compare.py [--name-servers HOST:PORT] [--count N] [--size BYTES]
+                                   [--java-lib DIRECTORY_OF_ROCKETMQ_JARS]
 
+With ``--java-lib`` the Java client does the same against the same broker (its second round counts).
 Without name servers, a broker of ours is started in a process of its own.  Measured are single
 sends with many in flight, sends joined into batches, and the consumption of a backlog by a lite
 pull consumer, a push consumer's loop, and its batches.
@@ -47,12 +49,36 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--in-flight", type=int, default=1024)
     parser.add_argument("--only", default="")
+    parser.add_argument("--java-lib", type=pathlib.Path)
     options = parser.parse_args()
     if options.name_servers:
-        run(measure(options, options.name_servers))
+        everything(options, options.name_servers)
         return
     with own_broker() as address:
-        run(measure(options, address))
+        everything(options, address)
+
+
+def everything(options: argparse.Namespace, name_servers: str) -> None:
+    """Our client, and the Java client if its jars are here."""
+    run(measure(options, name_servers))
+    if options.java_lib is None:
+        return
+    source = pathlib.Path(__file__).parent / "java" / "ClientBench.java"
+    with tempfile.TemporaryDirectory() as classes:
+        path = f"{classes}:{options.java_lib}/*"
+        subprocess.run(["javac", "-cp", path, "-d", classes, str(source)], check=True)
+        numbers = [str(options.count), str(options.size), str(options.in_flight)]
+        command = ["java", "-Xmx1g", f"-Duser.home={classes}", "-cp", path, "ClientBench"]
+        done = subprocess.run(
+            [*command, name_servers, *numbers],
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for line in done.stdout.splitlines():
+            if line.startswith("{"):  # its logging talks too
+                print(line)
 
 
 @contextmanager
