@@ -1,0 +1,313 @@
+"""Questions to name servers and brokers, blocking, many under way together.
+
+``Brokers`` knows routes and asks about offsets; it is made in the process that plans a query and
+again in each task, and does not travel between them.  Everything is tried again for
+``Access.patience_s``: a broker that restarts is no reason to end a stream.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from contrailmq.client.routes import publish_route, reading_address, subscribe_queues
+from contrailmq.clock import Clock, SystemClock
+from contrailmq.errors import (
+    ConfigError,
+    ContrailError,
+    NetworkError,
+    NoRoute,
+    SystemBusy,
+    error_of,
+)
+from contrailmq.protocol.bodies.route import TopicRouteData
+from contrailmq.protocol.bodies.topic import TopicList
+from contrailmq.protocol.codes import RequestCode, ResponseCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.header import Header
+from contrailmq.protocol.headers.offset import (
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from contrailmq.protocol.headers.route import GetRouteInfoRequest
+from contrailmq.protocol.names import is_retry_or_dlq, is_system_topic
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.spark.options import Access, SourceOptions
+from contrailmq.spark.wire import Wire
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+PAUSE_FIRST_S: Final = 0.05
+PAUSE_MAX_S: Final = 2.0
+ROUTE_LIFE_MS: Final = 10_000
+
+
+class Patience:
+    """Tries again until time is over: ``pause`` waits a little longer each time, or raises."""
+
+    def __init__(self, limit_s: float, *, clock: Clock | None = None) -> None:
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._limit_ms = int(limit_s * 1000)
+        self.renew()
+
+    def renew(self) -> None:
+        """Something worked: the time begins anew."""
+        self._until_ms = self._clock.monotonic_ms() + self._limit_ms
+        self._pause_s = PAUSE_FIRST_S
+
+    def pause(self, error: Exception) -> None:
+        """Wait before the next try; raises ``error`` when there has been enough of it."""
+        if self._clock.monotonic_ms() + self._pause_s * 1000 > self._until_ms:
+            raise error
+        threading.Event().wait(self._pause_s)
+        self._pause_s = min(PAUSE_MAX_S, self._pause_s * 2)
+
+
+class Brokers:
+    """The brokers of a cluster, as one task or planner sees them."""
+
+    def __init__(self, access: Access, *, clock: Clock | None = None) -> None:
+        self.access = access
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._wires: dict[str, Wire] = {}
+        self._routes: dict[str, tuple[int, TopicRouteData]] = {}
+        self._addresses: dict[str, dict[int, str]] = {}
+
+    def close(self) -> None:
+        """Close every connection."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+    def wire(self, address: str) -> Wire:
+        """The connection to an address, opened if need be."""
+        found = self._wires.get(address)
+        if found is None:
+            access = self.access
+            found = self._wires[address] = Wire(
+                address, timeout_s=access.timeout_s, credentials=access.credentials
+            )
+        return found
+
+    def drop(self, address: str) -> None:
+        """Forget a connection that failed, and every route: the broker may have moved."""
+        wire = self._wires.pop(address, None)
+        if wire is not None:
+            wire.close()
+        self._routes.clear()
+
+    def patiently(self, attempt: Callable[[], T]) -> T:
+        """What ``attempt`` answers, tried again while the cluster cannot be reached."""
+        patience = Patience(self.access.patience_s, clock=self._clock)
+        while True:
+            try:
+                return attempt()
+            except (NetworkError, SystemBusy) as error:
+                log.info("trying again error=%s", error)
+                self._routes.clear()
+                patience.pause(error)
+
+    # Routes
+
+    def topics(self) -> list[str]:
+        """Every topic the name server knows, sorted."""
+        command = Command.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        answer = self._ask_name_server(command)
+        if answer.code != 0:
+            raise error_of(answer.code, answer.remark)
+        return sorted(TopicList.decode(answer.body).topic_list)
+
+    def find_route(self, topic: str) -> TopicRouteData | None:
+        """Where a topic lives, not older than some seconds; None when nobody knows it."""
+        known = self._routes.get(topic)
+        now_ms = self._clock.monotonic_ms()
+        if known is not None and now_ms < known[0]:
+            return known[1]
+        header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
+        answer = self._ask_name_server(Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if answer.code != 0:
+            raise error_of(answer.code, answer.remark)
+        route = TopicRouteData.decode(answer.body)
+        for broker in route.broker_datas:
+            self._addresses[broker.broker_name] = dict(broker.broker_addrs)
+        self._routes[topic] = (now_ms + ROUTE_LIFE_MS, route)
+        return route
+
+    def route(self, topic: str) -> TopicRouteData:
+        """Where a topic lives; NoRoute when nobody knows it."""
+        route = self.find_route(topic)
+        if route is None:
+            raise NoRoute(
+                f"topic {topic!r} is not known to the name servers"
+                f" {';'.join(self.access.name_servers)}"
+            )
+        return route
+
+    def address(self, broker: str, topic: str) -> str:
+        """Where to read from a broker: its primary, or a replica when there is none."""
+        if broker not in self._addresses or topic not in self._routes:
+            self.route(topic)
+        found = reading_address(self._addresses.get(broker, {}), 0)
+        if found is None:
+            raise NetworkError(f"broker {broker} is not in the route of topic {topic} now")
+        return found[1]
+
+    def readable_queues(self, options: SourceOptions) -> list[MessageQueue]:
+        """The queues a source reads, sorted; topics of a pattern may come later, others may not."""
+        if options.assign:
+            return sorted(
+                queue
+                for topic, broker, ids in options.assign
+                for queue in subscribe_queues(topic, self.route(topic))
+                if queue.queue_id in ids and broker in (None, queue.broker_name)
+            )
+        if options.topics_pattern is not None:
+            pattern = re.compile(options.topics_pattern)
+            hidden = not options.topics_pattern.startswith("%")
+            topics = [
+                topic
+                for topic in self.topics()
+                if pattern.fullmatch(topic)
+                and not is_system_topic(topic)
+                and not (hidden and is_retry_or_dlq(topic))
+            ]
+        else:
+            topics = list(options.topics)
+        queues: list[MessageQueue] = []
+        for topic in topics:
+            route = self.find_route(topic) if options.topics_pattern else self.route(topic)
+            if route is not None:
+                queues += subscribe_queues(topic, route)
+        return sorted(queues)
+
+    def writable_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues a producer may send to, in an order all tasks agree on."""
+        queues = list(publish_route(topic, self.route(topic)).queues)
+        if not queues:
+            raise ConfigError(f"topic {topic!r} has no queue that can be written to")
+        return queues
+
+    # Offsets
+
+    def first_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        """The first offset of each queue."""
+        return self._offsets(
+            queues,
+            RequestCode.GET_MIN_OFFSET,
+            lambda q: GetMinOffsetRequest(
+                topic=q.topic, queue_id=q.queue_id, broker_name=q.broker_name
+            ),
+        )
+
+    def end_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        """The offset after the last message of each queue."""
+        return self._offsets(
+            queues,
+            RequestCode.GET_MAX_OFFSET,
+            lambda q: GetMaxOffsetRequest(
+                topic=q.topic, queue_id=q.queue_id, broker_name=q.broker_name
+            ),
+        )
+
+    def offsets_at(self, queues: Sequence[MessageQueue], ms: int) -> dict[MessageQueue, int]:
+        """The offset of the first message stored at a time or later; the end without one."""
+        found = self._offsets(
+            queues,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            lambda q: SearchOffsetRequest(
+                topic=q.topic, queue_id=q.queue_id, timestamp=ms, broker_name=q.broker_name
+            ),
+        )
+        ends = self.end_offsets(queues)
+        return {queue: min(max(offset, 0), ends[queue]) for queue, offset in found.items()}
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        """Where a group stands; queues it has no offset in are left out."""
+        found = self._offsets(
+            queues,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            lambda q: QueryConsumerOffsetRequest(
+                consumer_group=group,
+                topic=q.topic,
+                queue_id=q.queue_id,
+                set_zero_if_not_found=False,
+                broker_name=q.broker_name,
+            ),
+        )
+        return {queue: offset for queue, offset in found.items() if offset >= 0}
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store where a group stands."""
+        self._offsets(
+            list(offsets),
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            lambda q: UpdateConsumerOffsetRequest(
+                consumer_group=group,
+                topic=q.topic,
+                queue_id=q.queue_id,
+                commit_offset=offsets[q],
+                broker_name=q.broker_name,
+            ),
+        )
+
+    # Inside
+
+    def _offsets(
+        self,
+        queues: Sequence[MessageQueue],
+        code: RequestCode,
+        header: Callable[[MessageQueue], Header],
+    ) -> dict[MessageQueue, int]:
+        answers = self.ask_all([(queue, Command.request(code, header(queue))) for queue in queues])
+        found: dict[MessageQueue, int] = {}
+        for queue, answer in zip(queues, answers, strict=True):
+            if answer.code == ResponseCode.QUERY_NOT_FOUND:
+                found[queue] = -1
+            elif answer.code != 0:
+                error = error_of(answer.code, answer.remark)
+                error.add_note(f"asked about {queue}")
+                raise error
+            else:
+                found[queue] = int(answer.fields.get("offset", -1))
+        return found
+
+    def ask_all(self, questions: Iterable[tuple[MessageQueue, Command]]) -> list[Command]:
+        """The answers of the queues' brokers, whatever their codes, in the order asked."""
+        by_address: dict[str, list[tuple[int, Command]]] = {}
+        count = 0
+        for queue, command in questions:
+            address = self.address(queue.broker_name, queue.topic)
+            by_address.setdefault(address, []).append((count, command))
+            count += 1
+        found: dict[int, Command] = {}
+        for address, asked in by_address.items():
+            try:
+                answers = self.wire(address).call_many([command for _, command in asked])
+            except ContrailError:
+                self.drop(address)
+                raise
+            for (index, _), answer in zip(asked, answers, strict=True):
+                if answer.code == ResponseCode.SYSTEM_BUSY:
+                    raise SystemBusy(answer.remark or "busy")
+                found[index] = answer
+        return [found[index] for index in range(count)]
+
+    def _ask_name_server(self, command: Command) -> Command:
+        failure: ContrailError | None = None
+        for address in self.access.name_servers:
+            try:
+                return self.wire(address).call(command)
+            except NetworkError as error:
+                self.drop(address)
+                failure = error
+        assert failure is not None
+        raise failure

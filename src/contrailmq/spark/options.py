@@ -1,0 +1,394 @@
+"""What a user says in ``.option(...)``, read once and checked: names, types, what excludes what.
+
+Spark hands options over as text, without regard to case.  Unknown names are an error: a misspelt
+``maxOffsetPerTrigger`` must not be silently without effect.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from contrailmq.client.settings import Credentials, name_server_list
+from contrailmq.errors import ConfigError
+from contrailmq.protocol.compression import Compression
+from contrailmq.protocol.names import TOOLS_GROUP
+from contrailmq.protocol.queue import MessageQueue
+
+T = TypeVar("T")
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+COMMITTED: Final = "committed"
+EARLIEST_MARK: Final = -2  # in offsets given as JSON, as in Spark's own connectors
+LATEST_MARK: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where to begin or end: one of a word, a time, or offsets; what they leave out is earliest."""
+
+    word: str | None = None
+    time_ms: int | None = None
+    offsets: tuple[tuple[MessageQueue, int], ...] = ()
+
+    def __str__(self) -> str:
+        if self.word is not None:
+            return self.word
+        return f"time {self.time_ms}" if self.time_ms is not None else "offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to reach a cluster."""
+
+    name_servers: tuple[str, ...]
+    credentials: Credentials | None = None
+    timeout_s: float = 10.0
+    patience_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Options of reading topics."""
+
+    access: Access
+    topics: tuple[str, ...] = ()
+    topics_pattern: str | None = None
+    assign: tuple[tuple[str, str | None, tuple[int, ...]], ...] = ()
+    starting: Position | None = None
+    ending: Position | None = None
+    group: str | None = None
+    tags: str | None = None
+    sql: str | None = None
+    max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    push_down: bool = True
+
+    @property
+    def pull_group(self) -> str:
+        """The group that pulls are made in the name of."""
+        return self.group or TOOLS_GROUP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """Options of reading store directories."""
+
+    paths: tuple[tuple[str, str], ...]  # directory, and the name its broker has in the rows
+    topics: tuple[str, ...] = ()
+    starting: Position | None = None
+    ending: Position | None = None
+    tags: str | None = None
+    fail_on_damage: bool = True
+    check_crc: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    push_down: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Options of writing to topics."""
+
+    access: Access
+    topic: str | None = None
+    group: str = "spark_sink"
+    batch_size: int = 128 * 1024
+    batch_count: int = 1000
+    in_flight: int = 8
+    compress_over: int = 0
+    compression: Compression = Compression.ZLIB
+    once: bool = False
+    query_id: str | None = None
+
+
+_ACCESS: Final = (
+    "nameServers",
+    "accessKey",
+    "secretKey",
+    "securityToken",
+    "timeoutMs",
+    "patienceMs",
+)
+_RANGE: Final = (
+    "startingOffsets",
+    "startingTimestamp",
+    "endingOffsets",
+    "endingTimestamp",
+    "tags",
+    "maxOffsetsPerTrigger",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "pushDown",
+)
+SOURCE_NAMES: Final = (
+    *_ACCESS,
+    *_RANGE,
+    "topics",
+    "topicsPattern",
+    "assign",
+    "group",
+    "sql",
+    "maxBytesPerTrigger",
+)
+STORE_NAMES: Final = (*_RANGE, "path", "paths", "topics", "broker", "onDamage", "checkCrc")
+SINK_NAMES: Final = (
+    *_ACCESS,
+    "topic",
+    "group",
+    "batchSize",
+    "batchCount",
+    "inFlight",
+    "compressOver",
+    "compression",
+    "delivery",
+    "queryId",
+)
+_SPARKS_OWN: Final = {"checkpointlocation", "queryname", "header"}  # Spark adds these itself
+
+
+def source_options(given: Mapping[str, str]) -> SourceOptions:
+    """The options of ``format("rocketmq")`` for reading."""
+    options = _Given(given, SOURCE_NAMES)
+    topics = options.names("topics")
+    pattern = options.text("topicsPattern")
+    assign = options.parsed("assign", _assignment)
+    if sum(map(bool, (topics, pattern, assign))) != 1:
+        raise ConfigError("give one of the options topics, topicsPattern and assign")
+    if pattern is not None:
+        _regular(pattern)
+    found = SourceOptions(
+        access=_access(options),
+        topics=topics,
+        topics_pattern=pattern,
+        assign=assign or (),
+        starting=_position(options, "starting"),
+        ending=_position(options, "ending"),
+        group=options.text("group"),
+        tags=options.text("tags"),
+        sql=options.text("sql"),
+        max_offsets_per_trigger=options.count("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=options.count("maxBytesPerTrigger"),
+        min_partitions=options.count("minPartitions"),
+        max_records_per_partition=options.count("maxRecordsPerPartition"),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        push_down=options.flag("pushDown", True),
+    )
+    if found.tags is not None and found.sql is not None:
+        raise ConfigError("give one of the options tags and sql, not both")
+    for place in (found.starting, found.ending):
+        if place is not None and place.word == COMMITTED and found.group is None:
+            raise ConfigError("startingOffsets=committed needs the option group")
+    return found
+
+
+def store_options(given: Mapping[str, str]) -> StoreOptions:
+    """The options of ``format("rocketmq-store")``."""
+    options = _Given(given, STORE_NAMES)
+    text = options.text("path") or options.text("paths")
+    if not text:
+        raise ConfigError("option path is missing: a store directory, or several with commas")
+    paths = json.loads(text) if text.startswith("[") else text.split(",")
+    starting, ending = _position(options, "starting"), _position(options, "ending")
+    for place in (starting, ending):
+        if place is not None and place.word == COMMITTED:
+            raise ConfigError("a store directory is read by earliest, latest, time or offsets")
+    on_damage = options.text("onDamage") or "fail"
+    if on_damage not in ("fail", "report"):
+        raise ConfigError(f"onDamage={on_damage!r}: expected fail or report")
+    names = options.names("broker")
+    if names and len(names) != len(paths):
+        raise ConfigError(f"{len(names)} broker names for {len(paths)} directories")
+    return StoreOptions(
+        paths=tuple(
+            (str(path).strip(), names[index] if names else _last_part(str(path)))
+            for index, path in enumerate(paths)
+        ),
+        topics=options.names("topics"),
+        starting=starting,
+        ending=ending,
+        tags=options.text("tags"),
+        fail_on_damage=on_damage == "fail",
+        check_crc=options.flag("checkCrc", False),
+        max_offsets_per_trigger=options.count("maxOffsetsPerTrigger"),
+        min_partitions=options.count("minPartitions"),
+        max_records_per_partition=options.count("maxRecordsPerPartition"),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        push_down=options.flag("pushDown", True),
+    )
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """The options of ``format("rocketmq")`` for writing."""
+    options = _Given(given, SINK_NAMES)
+    delivery = options.text("delivery") or "at-least-once"
+    if delivery not in ("at-least-once", "effectively-once"):
+        raise ConfigError(f"delivery={delivery!r}: expected at-least-once or effectively-once")
+    return SinkOptions(
+        access=_access(options),
+        topic=options.text("topic"),
+        group=options.text("group") or "spark_sink",
+        batch_size=options.count("batchSize") or 128 * 1024,
+        batch_count=options.count("batchCount") or 1000,
+        in_flight=options.count("inFlight") or 8,
+        compress_over=options.count("compressOver") or 0,
+        compression=options.parsed("compression", _compression) or Compression.ZLIB,
+        once=delivery == "effectively-once",
+        query_id=options.text("queryId"),
+    )
+
+
+def time_ms(text: str) -> int:
+    """Milliseconds since 1970 of a number or of an ISO 8601 time (UTC unless it says else)."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"time {text!r}: expected milliseconds or a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return int(moment.timestamp() * 1000)
+
+
+class _Given:
+    """Options as Spark gives them, by name without regard to case."""
+
+    def __init__(self, given: Mapping[str, str], known: Collection[str]) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+        right = {name.lower(): name for name in known}
+        unknown = sorted(set(self._values) - set(right) - _SPARKS_OWN)
+        if unknown:
+            raise ConfigError(
+                f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+            )
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        return value.strip() if value is not None and value.strip() else None
+
+    def names(self, name: str) -> tuple[str, ...]:
+        text = self.text(name) or ""
+        return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+    def count(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not text.isdigit() or int(text) == 0:
+            raise ConfigError(f"{name}={text!r}: expected a number above 0")
+        return int(text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = (self.text(name) or str(default)).lower()
+        if text not in ("true", "false"):
+            raise ConfigError(f"{name}={text!r}: expected true or false")
+        return text == "true"
+
+    def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
+        text = self.text(name)
+        return None if text is None else parse(text)
+
+
+def _access(options: _Given) -> Access:
+    name_servers = name_server_list(options.text("nameServers"))
+    if not name_servers:
+        raise ConfigError("option nameServers is missing, for example 10.0.0.5:9876")
+    access_key, secret_key = options.text("accessKey"), options.text("secretKey")
+    if (access_key is None) != (secret_key is None):
+        raise ConfigError("accessKey and secretKey belong together")
+    credentials = None
+    if access_key is not None and secret_key is not None:
+        credentials = Credentials(
+            access_key=access_key,
+            secret_key=secret_key,
+            security_token=options.text("securityToken"),
+        )
+    return Access(
+        name_servers=tuple(name_servers),
+        credentials=credentials,
+        timeout_s=(options.count("timeoutMs") or 10_000) / 1000,
+        patience_s=(options.count("patienceMs") or 60_000) / 1000,
+    )
+
+
+def _position(options: _Given, which: str) -> Position | None:
+    words, moment = options.text(f"{which}Offsets"), options.text(f"{which}Timestamp")
+    if words is not None and moment is not None:
+        raise ConfigError(f"give one of {which}Offsets and {which}Timestamp, not both")
+    if moment is not None:
+        return Position(time_ms=time_ms(moment))
+    if words is None:
+        return None
+    if words.startswith("{"):
+        return Position(offsets=tuple(offsets_of_json(words)))
+    if words.lower() not in (EARLIEST, LATEST, COMMITTED):
+        raise ConfigError(
+            f"{which}Offsets={words!r}: expected earliest, latest, committed or JSON"
+            ' such as {"orders": {"broker-a": {"0": 17}}}'
+        )
+    return Position(word=words.lower())
+
+
+def offsets_of_json(text: str) -> list[tuple[MessageQueue, int]]:
+    """Offsets from ``{"topic": {"broker": {"queue id": offset}}}``, sorted by queue."""
+    try:
+        found = json.loads(text)
+        return sorted(
+            (MessageQueue(topic, broker, int(queue_id)), int(offset))
+            for topic, brokers in found.items()
+            for broker, queues in brokers.items()
+            for queue_id, offset in queues.items()
+        )
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError(
+            f"offsets {text[:200]!r}: expected JSON such as"
+            ' {"orders": {"broker-a": {"0": 17}}}'
+        ) from None
+
+
+def _assignment(text: str) -> tuple[tuple[str, str | None, tuple[int, ...]], ...]:
+    """``{"topic": [0, 1]}`` on all brokers, or ``{"topic": {"broker": [0, 1]}}``."""
+    try:
+        found: list[tuple[str, str | None, tuple[int, ...]]] = []
+        for topic, chosen in json.loads(text).items():
+            by_broker: dict[str | None, Any] = (
+                chosen if isinstance(chosen, dict) else {None: chosen}
+            )
+            found += [(topic, b, tuple(int(i) for i in ids)) for b, ids in by_broker.items()]
+        return tuple(found)
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError(
+            f'assign={text[:200]!r}: expected JSON such as {{"orders": {{"broker-a": [0, 1]}}}}'
+        ) from None
+
+
+def _regular(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"topicsPattern={pattern!r} is no regular expression: {error}") from None
+
+
+def _compression(text: str) -> Compression:
+    try:
+        return Compression[text.upper()]
+    except KeyError:
+        raise ConfigError(f"compression={text!r}: expected zlib, lz4 or zstd") from None
+
+
+def _last_part(path: str) -> str:
+    return path.strip().rstrip("/").rpartition("/")[2] or "store"

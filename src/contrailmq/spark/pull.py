@@ -1,0 +1,378 @@
+"""Ranges of queues as raw records, pulled with many requests under way.
+
+Theory of operation.  A broker answers a pull with few messages (32 or 256 KiB in Java's defaults,
+8 or 64 KiB from disk), so speed comes from many pulls at once.  A range is cut into *chunks* of
+as many offsets as the broker was seen to give; each chunk is one pull, and a follow-up pull if the
+answer fell short of it.  A filtered range is one chunk: how far a filtered pull gets cannot be
+known before its answer.
+
+Chunks are asked in order and given out in order within their range, whatever order answers arrive
+in.  Records are not copied: an answer's body stays in its ``Arena`` until its rows are made.
+
+Pulls are never held at the broker: every offset asked for is there, or is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from contrailmq._native.records import STOP_END, scan_records
+from contrailmq.errors import ContrailError, NetworkError, RemoteProtocolError, error_of
+from contrailmq.protocol.codes import RequestCode, ResponseCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.filter.tags import TYPE_SQL92, TYPE_TAG
+from contrailmq.protocol.headers.pull import PullMessageRequest
+from contrailmq.protocol.message import QUEUE_OFFSET_AT, RECORD_SIZE_MIN
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.spark.cluster import Brokers, Patience
+from contrailmq.spark.loss import DataLoss, Losses
+from contrailmq.spark.planning import QueueRange
+from contrailmq.spark.wire import Answer, Arena, Wire
+
+log = logging.getLogger(__name__)
+
+SUBSCRIPTION_FLAG: Final = 4
+IN_FLIGHT_MAX: Final = 64
+IN_FLIGHT_SIZE: Final = 8 * 1024 * 1024
+STRIDE_FIRST: Final = 32
+STRIDE_MAX: Final = 4096
+STRIDE_PATIENCE: Final = 512  # answers until a broker that gave little is asked for more again
+GROUP_SIZE: Final = 2 * 1024 * 1024
+FILTER_COUNT: Final = 1024
+_I64: Final = struct.Struct(">q")
+_LENGTHS: Final = struct.Struct(">II")
+
+
+class Subscription(NamedTuple):
+    """Which messages are wanted, as a broker is told."""
+
+    group: str
+    expression: str = "*"
+    kind: str = TYPE_TAG
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is filtered."""
+        return self.kind != TYPE_SQL92 and self.expression == "*"
+
+
+class Group(NamedTuple):
+    """Records of one broker in one buffer; true until the iterator is asked for the next."""
+
+    broker: str
+    data: bytearray
+    positions: array[int]
+
+
+class Puller:
+    """Reads the ranges of one task."""
+
+    def __init__(self, brokers: Brokers, subscription: Subscription, *, losses: Losses) -> None:
+        self._brokers = brokers
+        self._subscription = subscription
+        self._losses = losses
+
+    def read(self, ranges: Sequence[QueueRange]) -> Iterator[Group]:
+        """Every record of the ranges, one broker after the other, in order within a queue."""
+        by_broker: dict[str, list[QueueRange]] = {}
+        for part in ranges:
+            by_broker.setdefault(part.queue.broker_name, []).append(part)
+        for broker, parts in by_broker.items():
+            yield from self._read_broker(broker, parts)
+
+    def _read_broker(self, broker: str, parts: list[QueueRange]) -> Iterator[Group]:
+        patience = Patience(self._brokers.access.patience_s)
+        lines = [_Line(part, chained=not self._subscription.is_all) for part in parts]
+        while any(not line.is_done for line in lines):
+            address = ""
+            try:
+                address = self._brokers.address(broker, parts[0].queue.topic)
+                wire = self._brokers.wire(address)
+                flow = _Flow(wire, self._subscription, lines, losses=self._losses)
+                for group in flow.run(broker):
+                    patience.renew()
+                    yield group
+            except (NetworkError, _TryLater) as error:
+                log.info("pull interrupted broker=%s error=%s", broker, error)
+                self._brokers.drop(address)
+                for line in lines:
+                    line.rewind()
+                patience.pause(error)
+
+
+class _TryLater(ContrailError):
+    """The broker is busy, or has not yet what it had before."""
+
+
+class _Chunk:
+    """Offsets ``at`` to before ``end``; ``bodies`` came in and were not given out yet."""
+
+    __slots__ = ("asked", "at", "bodies", "end")
+
+    def __init__(self, at: int, end: int) -> None:
+        self.at = at
+        self.end = end
+        self.asked = 0
+        self.bodies: list[tuple[Arena, int, int]] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.at >= self.end
+
+
+class _Line:
+    """One range on its way: its chunks under way, and where the next one begins."""
+
+    __slots__ = ("chained", "chunks", "given", "next", "part", "template")
+
+    def __init__(self, part: QueueRange, *, chained: bool) -> None:
+        self.part = part
+        self.chained = chained
+        self.chunks: deque[_Chunk] = deque()
+        self.next = part.start
+        self.given = part.start  # everything before was given out
+        self.template = ""
+
+    @property
+    def is_done(self) -> bool:
+        return self.next >= self.part.end and not self.chunks
+
+    def cut(self, stride: int) -> _Chunk | None:
+        """The next chunk to ask for."""
+        if self.next >= self.part.end:
+            return None
+        end = self.part.end if self.chained else min(self.part.end, self.next + stride)
+        chunk = _Chunk(self.next, end)
+        self.chunks.append(chunk)
+        self.next = end
+        return chunk
+
+    def rewind(self) -> None:
+        """Forget what is under way: the connection is gone."""
+        if self.chunks:
+            self.next = self.given
+            self.chunks.clear()
+
+
+class _Flow:
+    """One connection's pulls, until all lines are read or the connection ends."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        subscription: Subscription,
+        lines: Sequence[_Line],
+        *,
+        losses: Losses,
+    ) -> None:
+        self._wire = wire
+        self._subscription = subscription
+        self._lines = lines
+        self._losses = losses
+        self._asked: dict[int, tuple[_Line, _Chunk]] = {}
+        self._stride = STRIDE_FIRST
+        self._stride_limit = STRIDE_MAX
+        self._answers_since = 0
+        self._record_size = 256.0
+        self._turn = 0
+        self._ready: list[tuple[Arena, int, int, int]] = []
+        self._ready_size = 0
+
+    def run(self, broker: str) -> Iterator[Group]:
+        """Pull everything; groups of records as they come."""
+        for line in self._lines:
+            line.template = self._template(line.part.queue)
+        try:
+            yield from self._pull(broker)
+        except (NetworkError, _TryLater):
+            yield from self._groups(broker)  # these count as given out
+            raise
+        yield from self._groups(broker)
+
+    def _pull(self, broker: str) -> Iterator[Group]:
+        self._ask_more([])
+        while self._asked:
+            again: list[tuple[_Line, _Chunk]] = []
+            for answer in self._wire.receive():
+                found = self._asked.pop(answer.command.opaque, None)
+                if found is None:
+                    self._wire.release(answer.arena)
+                    continue
+                line, chunk = found
+                if not self._take(line, chunk, answer):
+                    self._wire.release(answer.arena)
+                if not chunk.is_done:
+                    again.append(found)
+                self._give_out(line)
+            self._ask_more(again)
+            if self._ready_size >= GROUP_SIZE:
+                yield from self._groups(broker)
+
+    def _take(self, line: _Line, chunk: _Chunk, answer: Answer) -> bool:
+        """Note an answer; whether its body is kept."""
+        command, start = answer.command, chunk.at
+        code = command.code
+        if code == ResponseCode.SUCCESS:
+            following = int(command.fields["nextBeginOffset"])
+            if following <= start:
+                raise RemoteProtocolError(f"{line.part.queue}: a pull at {start} leads nowhere")
+            self._learn(chunk, following - start, answer.end - answer.start)
+            chunk.at = following
+            chunk.bodies.append((answer.arena, answer.start, answer.end))
+            return True
+        if code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            following = int(command.fields["nextBeginOffset"])
+            if following <= start:
+                raise _TryLater(f"{line.part.queue}: nothing at {start} yet")
+            chunk.at = following
+            return False
+        if code == ResponseCode.PULL_NOT_FOUND:
+            return self._not_there(line, chunk, start)
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            following = int(command.fields["nextBeginOffset"])
+            if following <= start:
+                return self._not_there(line, chunk, start)
+            until = min(following, chunk.end)
+            self._losses.note(DataLoss(line.part.queue, start, until, "deleted by the broker"))
+            chunk.at = until
+            return False
+        error = error_of(code, command.remark)
+        if error.retryable:
+            raise _TryLater(f"{line.part.queue} at {start}: {error}")
+        error.add_note(f"pulling {line.part.queue} at {start}")
+        raise error
+
+    def _not_there(self, line: _Line, chunk: _Chunk, start: int) -> bool:
+        """The broker says the queue ends before what it had when the query was planned."""
+        loss = DataLoss(line.part.queue, start, chunk.end, "not in the queue any more")
+        if self._losses.is_certain(loss):
+            self._losses.note(loss)
+            chunk.at = chunk.end
+            return False
+        raise _TryLater(str(loss))
+
+    def _learn(self, chunk: _Chunk, count: int, size: int) -> None:
+        """Ask for what the broker gives: more when it gave all, less when it fell short."""
+        if self._subscription.is_all:
+            self._record_size += (size / count - self._record_size) / 16
+            self._answers_since += 1
+            if self._answers_since >= STRIDE_PATIENCE:
+                self._stride_limit, self._answers_since = STRIDE_MAX, 0
+            if count < chunk.asked:
+                self._stride = self._stride_limit = max(1, count)
+            elif count == self._stride:
+                self._stride = min(self._stride * 2, self._stride_limit)
+
+    def _give_out(self, line: _Line) -> None:
+        """Move what is next in order from the line to the records ready for decoding."""
+        while line.chunks:
+            chunk = line.chunks[0]
+            for arena, start, end in chunk.bodies:
+                self._ready.append((arena, start, end, line.part.end))
+                self._ready_size += end - start
+            chunk.bodies.clear()
+            line.given = min(chunk.at, line.part.end)
+            if not chunk.is_done:
+                return
+            line.chunks.popleft()
+
+    def _ask_more(self, again: list[tuple[_Line, _Chunk]]) -> None:
+        out = [self._request(line, chunk) for line, chunk in again]
+        size = max(1.0, self._stride * self._record_size)
+        most = max(4, min(IN_FLIGHT_MAX, int(IN_FLIGHT_SIZE / size)))
+        idle = 0
+        while len(self._asked) < most and idle < len(self._lines):
+            line = self._lines[self._turn % len(self._lines)]
+            chunk = line.cut(self._stride)
+            if chunk is None:
+                self._turn += 1
+                idle += 1
+                continue
+            if line.chained:
+                self._turn += 1
+            idle = 0
+            out.append(self._request(line, chunk))
+        if out:
+            self._wire.send(b"".join(out))
+
+    def _request(self, line: _Line, chunk: _Chunk) -> bytes:
+        count = FILTER_COUNT if line.chained else chunk.end - chunk.at
+        chunk.asked = count
+        if self._wire.signs:
+            command = self._command(line.part.queue, chunk.at, count)
+            data = self._wire.encode(command)
+            self._asked[command.opaque] = (line, chunk)
+            return data
+        opaque = self._wire.next_opaque()
+        self._asked[opaque] = (line, chunk)
+        header = (line.template % (count, chunk.at, opaque)).encode()
+        return _LENGTHS.pack(4 + len(header), len(header)) + header
+
+    def _template(self, queue: MessageQueue) -> str:
+        """The request as text with places for count, offset and number."""
+        offset_mark, count_mark, opaque_mark = 7_777_777_777_777, 77_777_771, 77_777_772
+        command = self._command(queue, offset_mark, count_mark)
+        command.opaque = opaque_mark
+        frame = command.encode()
+        text = frame[8:].decode().replace("%", "%%")
+        places = [str(mark) for mark in (count_mark, offset_mark, opaque_mark)]
+        assert sorted(places, key=text.index) == places, "the header's order has changed"
+        for place in places:
+            text = text.replace(place, "%d", 1)
+        return text
+
+    def _command(self, queue: MessageQueue, offset: int, count: int) -> Command:
+        header = PullMessageRequest(
+            consumer_group=self._subscription.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=SUBSCRIPTION_FLAG,
+            subscription=self._subscription.expression,
+            expression_type=self._subscription.kind,
+            broker_name=queue.broker_name,
+        )
+        return Command.request(RequestCode.PULL_MESSAGE, header)
+
+    def _groups(self, broker: str) -> Iterator[Group]:
+        """What is ready, one group an arena."""
+        ready, self._ready, self._ready_size = self._ready, [], 0
+        index = 0
+        while index < len(ready):
+            arena = ready[index][0]
+            same = index
+            while same < len(ready) and ready[same][0] is arena:
+                same += 1
+            bodies = ready[index:same]
+            positions = _positions(arena.data, bodies)
+            if positions:
+                yield Group(broker, arena.data, positions)
+            for _ in bodies:
+                self._wire.release(arena)
+            index = same
+
+
+def _positions(data: bytearray, bodies: Sequence[tuple[Any, int, int, int]]) -> array[int]:
+    """Where the records of some answers begin, without those behind the end of their range."""
+    room = sum((end - start) // RECORD_SIZE_MIN + 1 for _, start, end, _ in bodies)
+    positions = array("q", bytes(8 * room))
+    view = memoryview(positions)
+    count = 0
+    for _, start, end, limit in bodies:
+        found, stopped, reason = scan_records(data, start, end, view[count:])
+        if reason != STOP_END:
+            raise RemoteProtocolError(f"no record at {stopped - start} of an answer to a pull")
+        count += found
+        while count and _I64.unpack_from(data, positions[count - 1] + QUEUE_OFFSET_AT)[0] >= limit:
+            count -= 1
+            if positions[count] == start:
+                break
+    view.release()
+    del positions[count:]
+    return positions

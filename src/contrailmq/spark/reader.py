@@ -1,0 +1,123 @@
+"""``spark.read.format("rocketmq")``: topics as they are at the moment of planning.
+
+The planner asks the brokers for the bounds of the queues once; tasks read exactly these ranges.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from contrailmq.protocol.filter.tags import TYPE_SQL92, parse_tags
+from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.columns import Rows, check_schema
+from contrailmq.spark.filters import Narrowing, PushFilters
+from contrailmq.spark.loss import Losses
+from contrailmq.spark.options import EARLIEST, LATEST, Position, SourceOptions
+from contrailmq.spark.places import resolve
+from contrailmq.spark.planning import QueueRange, pack, partition_count
+from contrailmq.spark.pull import Puller, Subscription
+
+_EARLIEST: Final = Position(word=EARLIEST)
+_LATEST: Final = Position(word=LATEST)
+
+
+class PullPartition(InputPartition):
+    """The ranges one task pulls, and with which filter."""
+
+    def __init__(self, ranges: Sequence[QueueRange], subscription: Subscription) -> None:
+        super().__init__(None)
+        self.ranges = tuple(ranges)
+        self.subscription = subscription
+
+
+class TopicReader(DataSourceReader):
+    """Reads topics once, from bounds to bounds."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        check_schema(schema)
+        self._options = options
+        self._schema = schema
+        if options.push_down:
+            self.pushFilters = PushFilters()  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ask for the bounds and divide the work."""
+        options, narrowing = self._options, self._narrowing()
+        with closing(Brokers(options.access)) as brokers:
+            ranges = brokers.patiently(lambda: find_ranges(brokers, options, narrowing))
+        total = sum(part.size for part in ranges)
+        count = partition_count(
+            total,
+            min_partitions=options.min_partitions,
+            max_records=options.max_records_per_partition,
+        )
+        wanted = subscription(options, narrowing)
+        return [PullPartition(part, wanted) for part in pack(ranges, count)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition as Arrow batches."""
+        return read_partition(partition, self._options, self._schema)
+
+    def _narrowing(self) -> Narrowing:
+        push = self.pushFilters
+        return push.narrowing if isinstance(push, PushFilters) else Narrowing()
+
+
+def find_ranges(brokers: Brokers, options: SourceOptions, narrowing: Narrowing) -> list[QueueRange]:
+    """The ranges a batch query reads now."""
+    queues = [queue for queue in brokers.readable_queues(options) if narrowing.has(queue)]
+    first, last = brokers.first_offsets(queues), brokers.end_offsets(queues)
+    starts = resolve(brokers, queues, options.starting or _EARLIEST, group=options.group)
+    ends = resolve(brokers, queues, options.ending or _LATEST, group=options.group)
+    by_time = [
+        None if ms is None else brokers.offsets_at(queues, ms)
+        for ms in (narrowing.begin_ms, narrowing.end_ms)
+    ]
+    losses = Losses(fail=options.fail_on_data_loss)
+    ranges = []
+    for queue in queues:
+        if starts[queue] < first[queue] < ends[queue] and options.starting is not None:
+            losses.note_deleted(queue, starts[queue], first[queue])
+        start = max(starts[queue], first[queue])
+        end = min(ends[queue], last[queue])
+        start, end = narrowing.clip(start, end)
+        if by_time[0] is not None:
+            start = max(start, by_time[0][queue])
+        if by_time[1] is not None:
+            end = min(end, by_time[1][queue])
+        if start < end:
+            ranges.append(QueueRange(queue, start, end))
+    return ranges
+
+
+def subscription(options: SourceOptions, narrowing: Narrowing | None = None) -> Subscription:
+    """The filter brokers are told: the user's, or else the tags of a pushed-down condition."""
+    group = options.pull_group
+    if options.sql is not None:
+        return Subscription(group, options.sql, TYPE_SQL92)
+    if options.tags is not None:
+        return Subscription(group, parse_tags(options.tags).expression)
+    pushed = narrowing.tag_expression() if narrowing is not None else None
+    return Subscription(group, pushed or "*")
+
+
+def read_partition(
+    partition: InputPartition, options: SourceOptions, schema: StructType
+) -> Iterator[Any]:
+    """Pull a partition's ranges and make rows of them: what a task does."""
+    if not isinstance(partition, PullPartition):
+        return  # Spark's stand-in for no partitions at all
+    gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
+    wanted = partition.subscription
+    tags = () if wanted.kind == TYPE_SQL92 else parse_tags(wanted.expression).tags
+    rows = Rows(schema, tags=tags)
+    losses = Losses(fail=options.fail_on_data_loss)
+    with closing(Brokers(options.access)) as brokers:
+        for group in Puller(brokers, wanted, losses=losses).read(partition.ranges):
+            yield rows.batch(group.data, group.positions, broker=group.broker)

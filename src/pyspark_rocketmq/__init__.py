@@ -1,0 +1,5 @@
+"""What Spark looks for: a top-level package ``pyspark_…`` with a ``DefaultSource``."""
+
+from contrailmq.spark.source import RocketMQSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,48 @@
+"""One local Spark for all tests of this folder, and topics with known messages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrailmq.testing.cluster import ClusterThread
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session on two local cores."""
+    from contrailmq.spark import session
+
+    # Workers are processes of their own: they find us as an installed package would be found.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(SRC), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    found = session("contrailmq-tests", master="local[2]", settings=settings)
+    found.sparkContext.setLogLevel("ERROR")
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterThread]:
+    """A name server and two brokers whose files are small, so that they roll."""
+    found = ClusterThread(brokers=2, properties={"mappedFileSizeCommitLog": str(1024 * 1024)})
+    try:
+        yield found
+    finally:
+        found.close()

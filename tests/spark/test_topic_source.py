@@ -1,0 +1,161 @@
+"""Topics as DataFrames, read once: every row, every way to begin and end, filters, partitions."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from contrailmq.testing.cluster import ClusterThread
+from testkit.spark_kit import send
+
+pytestmark = pytest.mark.spark
+
+
+def _read(spark: Any, cluster: ClusterThread, **options: str) -> Any:
+    return spark.read.format("rocketmq").options(nameServers=cluster.name_servers, **options).load()
+
+
+def _numbers(frame: Any) -> list[int]:
+    return sorted(json.loads(bytes(row.body))["n"] for row in frame.collect())
+
+
+def test_every_row_has_every_column(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=3)
+    send(cluster.name_servers, "orders", range(5000))
+    rows = _read(spark, cluster, topics="orders").collect()
+    assert sorted(int(row.properties["n"]) for row in rows) == list(range(5000))
+    assert {row.broker for row in rows} == {"broker-a", "broker-b"}
+    for row in rows:
+        number = int(row.properties["n"])
+        assert json.loads(bytes(row.body))["n"] == number
+        assert (row.topic, row.tags, row.keys) == ("orders", f"t{number % 2}", f"k{number}")
+        assert row.unique_key == row.properties["UNIQ_KEY"]
+        assert row.born_time <= row.store_time
+        assert row.born_host.startswith("127.0.0.1:")
+        assert (row.reconsume_times, row.sys_flag) == (0, 0)
+        assert len(row.message_id) == 32
+    places = {(row.broker, row.queue_id, row.queue_offset) for row in rows}
+    assert len(places) == 5000
+
+
+def test_ways_to_begin_and_to_end(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=2)
+    send(cluster.name_servers, "orders", range(400))
+    time.sleep(0.05)
+    border = str(time.time_ns() // 1_000_000)
+    time.sleep(0.05)
+    send(cluster.name_servers, "orders", range(400, 1000))
+    assert _numbers(_read(spark, cluster, topics="orders", startingTimestamp=border)) == list(
+        range(400, 1000)
+    )
+    assert _numbers(_read(spark, cluster, topics="orders", endingTimestamp=border)) == list(
+        range(400)
+    )
+    assert _numbers(_read(spark, cluster, topics="orders", startingOffsets="latest")) == []
+    everything = _read(spark, cluster, topics="orders").collect()
+    offsets = {"orders": {"broker-a": {"0": 10, "1": -1}, "broker-b": {"0": -2, "1": 7}}}
+    found = _read(spark, cluster, topics="orders", startingOffsets=json.dumps(offsets)).collect()
+    wanted = [
+        row
+        for row in everything
+        if (row.broker, row.queue_id) != ("broker-a", 1)
+        and row.queue_offset
+        >= {("broker-a", 0): 10, ("broker-b", 1): 7}.get((row.broker, row.queue_id), 0)
+    ]
+    assert sorted(r.message_id for r in found) == sorted(r.message_id for r in wanted)
+    until = _read(spark, cluster, topics="orders", endingOffsets=json.dumps(offsets)).collect()
+    assert {row.queue_offset < 10 for row in until if row.broker == "broker-a" and not row.queue_id}
+
+
+def test_filters_run_on_the_broker(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=2)
+    send(cluster.name_servers, "orders", range(3000))
+    odd = _numbers(_read(spark, cluster, topics="orders", tags="t1 || other"))
+    assert odd == list(range(1, 3000, 2))
+    red = _numbers(_read(spark, cluster, topics="orders", sql="colour = 'red' AND n > 1500"))
+    assert red == [n for n in range(1501, 3000) if n % 3 == 0]
+    frame = _read(spark, cluster, topics="orders")
+    assert _numbers(frame.where("tags = 't0'")) == list(range(0, 3000, 2))
+    assert _numbers(frame.where("tags = 't0' and broker = 'broker-a' and queue_id = 7")) == []
+    some = frame.where("queue_id = 1 and broker = 'broker-b' and queue_offset between 5 and 9")
+    assert [row.queue_offset for row in some.collect()] == [5, 6, 7, 8, 9]
+    plan = some._jdf.queryExecution().toString()
+    assert "queue_id" in plan
+
+
+def test_partitions_follow_the_size(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=8)
+    send(cluster.name_servers, "orders", range(2000))
+    few = _read(spark, cluster, topics="orders")
+    assert few.rdd.getNumPartitions() == 1
+    many = _read(spark, cluster, topics="orders", minPartitions="5")
+    assert many.rdd.getNumPartitions() == 5
+    assert _numbers(many) == list(range(2000))
+    small = _read(spark, cluster, topics="orders", maxRecordsPerPartition="300")
+    assert small.rdd.getNumPartitions() == 7
+    assert _numbers(small) == list(range(2000))
+
+
+def test_topics_by_list_pattern_and_assignment(spark: Any, cluster: ClusterThread) -> None:
+    for topic, numbers in (("orders_eu", range(10)), ("orders_us", range(10, 30))):
+        cluster.create_topic(topic, queues=2)
+        send(cluster.name_servers, topic, numbers)
+    assert _numbers(_read(spark, cluster, topics="orders_eu,orders_us")) == list(range(30))
+    assert _numbers(_read(spark, cluster, topicsPattern="orders_.*")) == list(range(30))
+    assert _numbers(_read(spark, cluster, topicsPattern=".*us")) == list(range(10, 30))
+    chosen = _read(spark, cluster, assign='{"orders_us": {"broker-a": [1]}}').collect()
+    assert {(row.topic, row.broker, row.queue_id) for row in chosen} <= {
+        ("orders_us", "broker-a", 1)
+    }
+    with pytest.raises(Exception, match="'nowhere' is not known to the name servers"):
+        _read(spark, cluster, topics="nowhere").collect()
+    with pytest.raises(Exception, match="give one of the options topics"):
+        _read(spark, cluster).collect()
+
+
+def test_an_empty_topic_is_an_empty_frame(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=2)
+    assert _read(spark, cluster, topics="orders").collect() == []
+
+
+def test_a_given_schema_chooses_columns(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=2)
+    send(cluster.name_servers, "orders", range(100))
+    reader = spark.read.format("rocketmq").options(
+        nameServers=cluster.name_servers, topics="orders"
+    )
+    frame = reader.schema("tags STRING, queue_offset BIGINT").load()
+    assert {tuple(row) for row in frame.select("tags").collect()} == {("t0",), ("t1",)}
+
+
+def test_big_and_compressed_bodies(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=1)
+    send(cluster.name_servers, "orders", range(40), size=20_000)
+    rows = _read(spark, cluster, topics="orders").collect()
+    assert sorted(json.loads(bytes(row.body))["n"] for row in rows) == list(range(40))
+
+
+def test_a_broker_that_is_away_for_a_moment(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=2)
+    send(cluster.name_servers, "orders", range(1000))
+    frame = _read(spark, cluster, topics="orders")
+    cluster.stop_broker(1)
+    cluster.start_broker(1)
+    assert _numbers(frame) == list(range(1000))
+
+
+def test_json_bodies_become_columns(spark: Any, cluster: ClusterThread) -> None:
+    from contrailmq.spark import json_body
+
+    cluster.create_topic("orders", queues=1)
+    send(cluster.name_servers, "orders", range(50))
+    frame = _read(spark, cluster, topics="orders")
+    by_schema = json_body(frame, "n INT, pad STRING").where("json.n >= 40")
+    assert by_schema.count() == 10
+    by_sample = json_body(frame).selectExpr("sum(json.n)").first()
+    assert by_sample[0] == sum(range(50))
+    by_text = json_body(frame, sample='{"n": 1}')
+    assert by_text.select("json.*").columns == ["n"]
