@@ -22,6 +22,7 @@ cdef class Limits:
 cdef class Gatherer:
     cdef readonly long long segment_size
     cdef public dict views
+    cdef LogView _last
     cdef public long long min_offset
     cdef public long long end_offset
     cdef long long[::1] chosen
@@ -31,6 +32,7 @@ cdef class Gatherer:
     cdef readonly long long next_unit
     cdef public long long last_offset
 
+    @cython.locals(last=LogView)
     cdef LogView _view(self, long long offset)
 
     @cython.locals(view=LogView, position=cython.Py_ssize_t)

@@ -62,6 +62,7 @@ class Gatherer:
     def __init__(self, segment_size: int) -> None:
         self.segment_size = segment_size
         self.views: dict[int, LogView] = {}
+        self._last: LogView | None = None
         self.min_offset = 0
         self.end_offset = 0
         self.chosen = array("q", bytes(16 * 64))
@@ -78,9 +79,19 @@ class Gatherer:
     def remove(self, base: int) -> None:
         """Forget a segment."""
         self.views.pop(base, None)
+        self._last = None
+
+    def clear(self) -> None:
+        """Forget every segment."""
+        self.views.clear()
+        self._last = None
 
     def _view(self, offset: int) -> LogView | None:
-        return self.views.get(offset - offset % self.segment_size)
+        last = self._last
+        if last is not None and last.base <= offset < last.base + last.size:
+            return last
+        self._last = self.views.get(offset - offset % self.segment_size)
+        return self._last
 
     def find(self, offset: int, size: int) -> LogView | None:
         """The segment with a whole record of this size at this offset, if there is one."""

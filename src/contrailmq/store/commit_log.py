@@ -246,7 +246,7 @@ class CommitLog:
     def close(self) -> None:
         """Give up every file. What was not flushed is for the kernel to write."""
         self.writer.detach()
-        self.gatherer.views.clear()
+        self.gatherer.clear()
         self.tail = None
         self._buffers.clear()
         if self._spare is not None:
