@@ -182,6 +182,14 @@ def test_failed_attempts_back_off_and_the_address_recovers() -> None:
             await world.server.start(SERVER_IP, 9000)
             await asyncio.sleep(2.0)
             assert await world.echo(b"back") == b"back"
+            await world.server.aclose()
+            begin = len(world.network.trace)
+            for _ in range(10):
+                with pytest.raises(NetworkError):
+                    await world.echo(b"")
+                await asyncio.sleep(0.02)
+            again = [event for _, event in world.network.trace[begin:] if "refused" in event]
+            assert len(again) >= 2  # a success has reset the back-off to its beginning
 
     simulate(1, scenario)
 

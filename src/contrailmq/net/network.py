@@ -7,6 +7,7 @@ place and run servers and clients unchanged.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -66,12 +67,24 @@ class AsyncioListener:
 
 
 class AsyncioNetwork:
-    """Sockets of the running loop. TCP_NODELAY is set by the loop itself (asyncio and uvloop)."""
+    """Sockets of the running loop. TCP_NODELAY is set by the loop itself (asyncio and uvloop).
+
+    ``client_tls`` makes every connection we make speak TLS, ``server_tls`` every one we take.
+    """
+
+    def __init__(
+        self,
+        *,
+        client_tls: ssl.SSLContext | None = None,
+        server_tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._client_tls = client_tls
+        self._server_tls = server_tls
 
     async def connect(self, factory: Factory, host: str, port: int) -> asyncio.BaseProtocol:
         """Connect over TCP; every call asks the resolver again."""
         loop = asyncio.get_running_loop()
-        _, protocol = await loop.create_connection(factory, host, port)
+        _, protocol = await loop.create_connection(factory, host, port, ssl=self._client_tls)
         return protocol
 
     async def listen(
@@ -79,7 +92,9 @@ class AsyncioNetwork:
     ) -> AsyncioListener:
         """Listen on TCP; port 0 lets the operating system choose."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(factory, host, port, backlog=backlog, reuse_address=True)
+        server = await loop.create_server(
+            factory, host, port, backlog=backlog, reuse_address=True, ssl=self._server_tls
+        )
         return AsyncioListener(server, server.sockets[0].getsockname()[1])
 
 

@@ -335,6 +335,24 @@ def test_a_slow_reader_is_not_read_from_and_the_others_do_not_notice(world: Run)
     world(scenario)
 
 
+def test_a_slow_reader_that_goes_on_asking_is_stopped_by_its_own_socket(world: Run) -> None:
+    async def scenario(world: Any) -> None:
+        def big(request: Command, connection: Connection) -> Command:
+            return request.reply(body=b"z" * 100_000)
+
+        server = await world.serve({ECHO: big}, ServerSettings(write_high_size=200_000))
+        slow = await world.peer()
+        slow.transport.pause_reading()
+        requests = _frames(*(_request(ECHO, n, body=b"q" * 50_000) for n in range(100)))
+        slow.transport.write(requests)
+        await world.settle(5)
+        assert slow.transport.get_write_buffer_size() > len(requests) // 2
+        kept = server.connections[0]._intake.kept()
+        assert kept is None or kept[1] < 600_000
+
+    world(scenario)
+
+
 def test_a_reader_too_slow_for_what_waits_is_closed(
     world: Run, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import socket
+import ssl
+import subprocess
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contrailmq.clock import SystemClock
-from contrailmq.errors import ConnectFailed, ConnectionLost
+from contrailmq.errors import ConnectFailed, ConnectionLost, NetworkError
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.loop import loop_factory, run
-from contrailmq.net.network import split_address
+from contrailmq.net.network import AsyncioNetwork, split_address
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.protocol.command import Command
@@ -136,6 +140,47 @@ def test_ipv6_where_the_machine_has_it(runs: Any) -> None:
         (connection,) = server.connections
         assert len(connection.peer_host) == 20
         assert connection.peer_host[:16] == bytes(15) + b"\x01"
+        await client.aclose()
+        await server.aclose()
+
+    runs(scenario())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh key and certificate for 127.0.0.1 in one file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
+    command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    with path.open("ab") as both:
+        both.write(path.with_suffix(".crt").read_bytes())
+    return path
+
+
+def test_the_same_over_tls(runs: Any, certificate: Path) -> None:
+    async def scenario() -> None:
+        ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        ours.load_cert_chain(certificate)
+        theirs = ssl.create_default_context(cafile=str(certificate))
+        network = AsyncioNetwork(client_tls=theirs, server_tls=ours)
+        server = Server(
+            Dispatcher({ECHO: _echo}), ServerSettings(), clock=SystemClock(), network=network
+        )
+        await server.start("127.0.0.1", 0)
+        address = f"127.0.0.1:{server.port}"
+        client = RemotingClient(clock=SystemClock(), network=network)
+        for size in (0, 100, 1_000_000):
+            answer = await client.call(address, Command(ECHO, body=b"x" * size), timeout_s=20)
+            assert answer.body == b"x" * size
+        plain = RemotingClient(clock=SystemClock())
+        with pytest.raises(NetworkError):
+            await plain.call(address, Command(ECHO), timeout_s=3)
+        await plain.aclose()
         await client.aclose()
         await server.aclose()
 
