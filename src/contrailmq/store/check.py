@@ -19,6 +19,7 @@ from contrailmq.store.check_index import check_index
 from contrailmq.store.check_log import LogFacts, check_log
 from contrailmq.store.check_queues import QueueEnds, check_nothing_missing, check_queues
 from contrailmq.store.findings import Report
+from contrailmq.store.horizon import MARGIN_MS
 from contrailmq.store.layout import CHECKPOINT_SIZE
 from contrailmq.store.reader import StoreReader
 
@@ -65,7 +66,7 @@ def _check_marks(reader: StoreReader, report: Report, facts: LogFacts) -> None:
     ):
         if value < 0:
             report.damage(path, position, f"the time of the {name} is {value}")
-        elif value > facts.last_store_ms > 0 and not reader.is_live:
+        elif value - MARGIN_MS > facts.last_store_ms > 0 and not reader.is_live:
             report.damage(
                 path,
                 position,

@@ -168,6 +168,12 @@ class ConsumeQueue:
         """Bytes of units that are not yet flushed."""
         return self.max_offset * QUEUE_UNIT - self.dirty_from
 
+    def doubt_names(self) -> None:
+        """Whether the names of its files are on disk is not known: count them as new."""
+        self.segments.doubt_names()
+        if self.ext is not None:
+            self.ext.segments.doubt_names()
+
     def take_renamed(self) -> set[str]:
         """Folders in which files were made or removed since the last call, and theirs."""
         renamed = self.segments.take_renamed()

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from contrailmq._native import scan
 
-_MARGIN_MS: Final = 3000  # StoreCheckpoint.getMinTimestamp
+MARGIN_MS: Final = 3000  # StoreCheckpoint.getMinTimestamp
 _FIRST_FIELDS: Final = 40
 
 
@@ -42,7 +42,7 @@ class Marks(NamedTuple):
         least = min(self.log_ms, self.queues_ms)
         if with_index:
             least = min(least, self.index_ms)
-        return max(least - _MARGIN_MS, 0)
+        return max(least - MARGIN_MS, 0)
 
 
 def find_start(segments: Sequence[tuple[int, memoryview]], trusted_ms: int) -> int:

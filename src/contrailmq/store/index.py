@@ -144,6 +144,10 @@ class Indexes:
             paths.append(index.segment.path)
         return paths
 
+    def doubt_names(self) -> None:
+        """Whether the names of these files are on disk is not known: count them as new."""
+        self._is_renamed = bool(self.indexes)
+
     def take_renamed(self) -> set[str]:
         """The folder, if files were made or removed in it since the last call."""
         is_renamed, self._is_renamed = self._is_renamed, False

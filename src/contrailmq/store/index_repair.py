@@ -52,9 +52,11 @@ def keep_sound(
 
     Files that end at ``safe_ms`` or before were flushed, and are believed.
     """
-    kept, end = 0, -1
+    kept, end, is_complete = 0, -1, True
     for file in indexes.indexes:
         writer = file.writer
+        if not is_complete:
+            break  # the file before this one was full once, and is not any more
         if (writer.end_ms > safe_ms or writer.count <= 1) and not is_sound(
             file.segment.buffer, slots=settings.index_slots, entries=settings.index_entries
         ):
@@ -62,7 +64,7 @@ def keep_sound(
         # A file before this one may be lost: then its entries would be missing for ever.
         if writer.begin_offset != end and writer.begin_offset > indexed.next_keyed(end):
             break
-        kept, end = kept + 1, writer.end_offset
+        kept, end, is_complete = kept + 1, writer.end_offset, writer.is_full()
     while len(indexes.indexes) > kept:
         log.warning("index file is not whole: path=%s", indexes.indexes[-1].segment.path)
         indexes.drop_last()

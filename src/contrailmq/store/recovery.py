@@ -22,7 +22,9 @@ Doing all of it a second time changes nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import posixpath
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
 
@@ -287,7 +289,16 @@ class Recovery:
         self._log.writer.store_ms = max(self._log.writer.store_ms, self._derivation.store_ms)
         if is_dirty or self._changed:
             await self._sync(sync_from)
+        if walked.was_killed:
+            self._doubt_names()
         return walked
+
+    def _doubt_names(self) -> None:
+        """Files found and never vouched for: the next flush makes their names certain."""
+        for writer in self._derivation.dirty:
+            writer.owner.doubt_names()
+        if self._indexes is not None:
+            self._indexes.doubt_names()
 
     def _is_dirty_behind(self, end: int) -> bool:
         """Whether something stands behind the end of the log: a clean stop leaves nothing."""
@@ -315,8 +326,8 @@ class Recovery:
             renamed |= queue.take_renamed()
         if self._indexes is not None:
             renamed |= self._indexes.take_renamed()
-        for folder in sorted(renamed):
-            if self._files.exists(folder):
+        for folder in sorted(renamed | {posixpath.dirname(folder) for folder in renamed}):
+            with contextlib.suppress(FileNotFoundError):  # removed with its last file
                 await uninterrupted(loop.run_in_executor(None, self._files.sync_folder, folder))
 
     async def _write_again(self, segment: Segment, end: int) -> None:

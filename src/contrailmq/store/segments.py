@@ -105,6 +105,10 @@ class Segments:
         self.adopt(base, segment)
         return segment
 
+    def doubt_names(self) -> None:
+        """Whether the names of these files are on disk is not known: count them as new."""
+        self._renamed |= {posixpath.dirname(path) for path in self._paths.values()}
+
     def take_renamed(self) -> set[str]:
         """Folders in which files were made or removed since the last call: not yet certain."""
         renamed, self._renamed = self._renamed, set()
