@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from contrailmq._native import records
 from contrailmq._native.records import RecordFields
@@ -110,8 +109,7 @@ class SendStatus(enum.Enum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """Where a message is: its own id, its place at the broker, and how safe it is there.
 
     For a batch the ids are joined by commas, ``queue`` and ``offset`` are those of its first.

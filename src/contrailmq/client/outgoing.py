@@ -29,6 +29,9 @@ _STATUS: Final = {
 }
 
 
+_TOPICS_MAX: Final = 4096
+
+
 @dataclass(slots=True)
 class Outgoing:
     """A message, or a batch, ready to be sent to any queue of its topic."""
@@ -84,6 +87,7 @@ class Packer:
         self._settings = settings
         self._ids = ids
         self._namespace = namespace
+        self._topics: dict[str, str] = {}  # checked names and what they are on the wire
 
     def pack(self, message: Message, *, extra: dict[str, str] | None = None) -> Outgoing:
         """One message; ``extra`` holds properties that only the client itself may set."""
@@ -99,10 +103,10 @@ class Packer:
         if names.PROPERTY_TRANSACTION_PREPARED in properties:
             sys_flag |= TRANSACTION_PREPARED
         return Outgoing(
-            topic=wrap(self._namespace, message.topic),
-            body=body,
-            properties=_text(properties),
-            message_id=message_id,
+            self._topics[message.topic],
+            body,
+            _text(properties),
+            message_id,
             sys_flag=sys_flag,
             flag=message.flag,
         )
@@ -152,7 +156,11 @@ class Packer:
         )
 
     def _checked(self, message: Message) -> tuple[bytes | bytearray | memoryview, dict[str, str]]:
-        check_topic(message.topic, for_sending=True)
+        if message.topic not in self._topics:
+            check_topic(message.topic, for_sending=True)
+            if len(self._topics) >= _TOPICS_MAX:
+                self._topics.clear()
+            self._topics[message.topic] = wrap(self._namespace, message.topic)
         body = body_bytes(message.body)
         if not 0 < len(body) <= self._settings.message_size_max:
             raise ClientError(
