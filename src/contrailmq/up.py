@@ -53,9 +53,11 @@ class Cluster:
     """A name server and a broker in the running loop: ``async with Cluster(conf) as cluster``."""
 
     def __init__(
-        self, conf: BrokerConf, *, namesrv_port: int = 0, kv_config_path: str = ""
-    ) -> None:
+        self, conf: BrokerConf, *,
+        namesrv_port: int = 0, kv_config_path: str = "", config_path: str | None = None,
+    ) -> None:  # fmt: skip
         self._conf = conf
+        self._config_path = config_path
         self._namesrv_port = namesrv_port
         self._kv_config_path = kv_config_path
         self._stack = contextlib.AsyncExitStack()
@@ -84,6 +86,7 @@ class Cluster:
                 self._conf.store,
                 server_settings=self._conf.server,
                 client_settings=self._conf.client,
+                config_path=self._config_path,
             )
             self._broker = await self._stack.enter_async_context(broker)
         except BaseException:
@@ -141,11 +144,8 @@ async def _serve(options: argparse.Namespace) -> None:
         loop.add_signal_handler(number, stop.set)
     conf = _conf(options)
     kv_path = f"{Layout(conf.store).root}/kvConfig.json"
-    if options.brokers > 1:
-        service = _many(conf, options, kv_path)
-    else:
-        service = _one(conf, options.namesrv_port, kv_path)
-    async with service as told:
+    serve = _many if options.brokers > 1 else _one
+    async with serve(conf, options, kv_path) as told:
         took_s = (clock.monotonic_ms() - began_ms) / 1000
         sys.stdout.write(
             f"contrail is up: {told}; ready in {took_s:.2f} s; "
@@ -158,8 +158,14 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 @asynccontextmanager
-async def _one(conf: BrokerConf, namesrv_port: int, kv_path: str) -> AsyncIterator[str]:
-    async with Cluster(conf, namesrv_port=namesrv_port, kv_config_path=kv_path) as cluster:
+async def _one(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> AsyncIterator[str]:
+    cluster = Cluster(
+        conf,
+        namesrv_port=options.namesrv_port,
+        kv_config_path=kv_path,
+        config_path=None if options.config is None else str(options.config),
+    )
+    async with cluster:
         yield (
             f"name server {cluster.namesrv_address}, broker {cluster.broker.address}, "
             f"store {conf.store.root}"

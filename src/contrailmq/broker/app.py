@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
+from contrailmq.broker.configuration import Configuration
 from contrailmq.broker.handlers.admin import admin_handlers
 from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
@@ -22,6 +23,7 @@ from contrailmq.broker.parts import Parts, Tables, build_lane, build_parts
 from contrailmq.broker.saving import Saving, load_tables, save_tables
 from contrailmq.broker.self_check import SelfCheck
 from contrailmq.broker.settings import BrokerSettings, completed
+from contrailmq.broker.versions import VersionCounter
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.lifecycle import running
@@ -62,8 +64,10 @@ class Broker:
         network: Network | None = None,
         files: Files | None = None,
         rng: random.Random | None = None,
+        config_path: str | None = None,
     ) -> None:
         self._settings = completed(settings)
+        self._config_path = config_path
         self._store_settings = store_settings
         self._server_settings = server_settings or ServerSettings()
         self._client_settings = client_settings or ClientNetSettings()
@@ -147,7 +151,8 @@ class Broker:
         stack.push_async_callback(client.aclose)
         parts = self._parts = build_parts(
             tables, store, saving,
-            identity=identity, store_settings=self._store_settings, client=client, rng=self._rng,
+            identity=identity, store_settings=self._store_settings, client=client,
+            configuration=self._configuration(tables, store), rng=self._rng,
         )  # fmt: skip
         self._connect_parts(parts)
         self._keep_delay_offsets(parts)
@@ -158,6 +163,16 @@ class Broker:
         await stack.enter_async_context(running(self._scan_clients(parts), name="clients"))
         await self._join_cluster(parts)
         log.info("broker serves: name=%s address=%s", identity.broker_name, identity.address)
+
+    def _configuration(self, tables: Tables, store: Store) -> Configuration:
+        return Configuration(
+            tables.live,
+            store,
+            server=self._server_settings,
+            client=self._client_settings,
+            version=VersionCounter(self._clock),
+            path=self._config_path,
+        )
 
     async def _identify(self) -> Identity:
         settings = self._settings
@@ -236,6 +251,7 @@ class Broker:
         tables.topics.on_change = on_topic
         tables.groups.on_change = lambda group: saving.changed()
         tables.live.on_change = lambda old, new: registration.changed()
+        parts.configuration.on_store = parts.putting.use
 
         def on_readable(topic: str, queue_id: int, offset: int) -> None:
             parts.polls.wake(topic, queue_id, offset)
@@ -246,7 +262,7 @@ class Broker:
 
     def handlers(self, parts: Parts) -> dict[int, Handler]:
         """Request code to handler, of everything this broker can do."""
-        return client_handlers(parts) | special_handlers(parts) | admin_handlers(parts)
+        return client_handlers(parts) | special_handlers(parts) | admin_handlers(parts, self._files)
 
     async def _listen(self, parts: Parts) -> None:
         dispatcher = Dispatcher(self.handlers(parts))
@@ -297,6 +313,7 @@ class Broker:
             parts.clients.expire()
             parts.tables.filters.clean()
             parts.stats.sample(self._clock.now_ms())
+            parts.runtime.sample()
 
 
 def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -27,9 +27,12 @@ class Counters:
     __slots__ = (
         "_got",
         "_put",
+        "_put_size",
         "_put_total",
         "_sent_back",
         "before_read",
+        "got_found",
+        "got_missed",
         "got_total",
         "put_failed",
     )
@@ -39,14 +42,18 @@ class Counters:
         self._got: dict[tuple[str, str, int], list[int]] = {}
         self._sent_back: dict[tuple[str, str], int] = {}
         self._put_total = 0
+        self._put_size = 0
         # Whoever counts elsewhere hands its counts over here.
         self.before_read: Callable[[], None] = lambda: None
         self.got_total = 0
+        self.got_found = 0  # pulls that got messages
+        self.got_missed = 0  # pulls that got none
         self.put_failed = 0
 
     def put(self, topic: str, queue_id: int, *, count: int, size: int) -> None:
         """Messages were stored."""
         self._put_total += count
+        self._put_size += size
         entry = self._put.get((topic, queue_id))
         if entry is None:
             self._put[topic, queue_id] = [count, size]
@@ -57,6 +64,7 @@ class Counters:
     def got(self, group: str, topic: str, queue_id: int, *, count: int, size: int) -> None:
         """Messages were handed to a group."""
         self.got_total += count
+        self.got_found += 1
         entry = self._got.get((topic, group, queue_id))
         if entry is None:
             self._got[topic, group, queue_id] = [count, size]
@@ -73,6 +81,12 @@ class Counters:
         """Messages stored."""
         self.before_read()
         return self._put_total
+
+    @property
+    def put_size(self) -> int:
+        """Bytes of the messages stored."""
+        self.before_read()
+        return self._put_size
 
     def put_by_queue(self) -> dict[tuple[str, int], Sum]:
         """(topic, queue) -> what was stored."""

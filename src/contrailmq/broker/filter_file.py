@@ -48,18 +48,23 @@ def encode_filters(filters: ConsumerFilters) -> bytes:
     topics: dict[str, FiltersOfTopic] = {}
     for entry in filters.entries():
         groups = topics.setdefault(entry.topic, FiltersOfTopic(topic=entry.topic))
-        groups.group_filter_data[entry.group] = StoredFilter(
-            bloom_filter_data=BloomBits(bit_num=filters.bit_count, bit_pos=entry.positions),
-            born_time=entry.born_ms,
-            client_version=entry.client_version,
-            consumer_group=entry.group,
-            dead=entry.is_dead,
-            dead_time=entry.dead_ms,
-            expression=entry.expression,
-            expression_type=entry.expression_type,
-            topic=entry.topic,
-        )
+        groups.group_filter_data[entry.group] = stored_filter(entry, bit_count=filters.bit_count)
     return StoredFilters(filter_data_by_topic=topics).encode(pretty=True)
+
+
+def stored_filter(entry: FilterEntry, *, bit_count: int) -> StoredFilter:
+    """One entry as the file has it."""
+    return StoredFilter(
+        bloom_filter_data=BloomBits(bit_num=bit_count, bit_pos=entry.positions),
+        born_time=entry.born_ms,
+        client_version=entry.client_version,
+        consumer_group=entry.group,
+        dead=entry.is_dead,
+        dead_time=entry.dead_ms,
+        expression=entry.expression,
+        expression_type=entry.expression_type,
+        topic=entry.topic,
+    )
 
 
 def decode_filters(data: bytes, filters: ConsumerFilters) -> list[FilterEntry]:

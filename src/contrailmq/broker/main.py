@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         for name, value in shown.items():
             print(f"{name}={value}")
         return 0
-    run(serve(conf))
+    run(serve(conf, None if options.config is None else str(options.config.absolute())))
     return 0
 
 
@@ -58,15 +58,19 @@ def load_conf(options: argparse.Namespace) -> BrokerConf:
     return read_conf(properties, strict=options.strict)
 
 
-async def serve(conf: BrokerConf) -> None:
-    """Run a broker until a signal; prints one line when it serves."""
+async def serve(conf: BrokerConf, path: str | None = None) -> None:
+    """Run a broker until a signal; prints one line when it serves. ``path`` is its broker.conf."""
     allow_many_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     broker = Broker(
-        conf.broker, conf.store, server_settings=conf.server, client_settings=conf.client
+        conf.broker,
+        conf.store,
+        server_settings=conf.server,
+        client_settings=conf.client,
+        config_path=path,
     )
     async with broker:
         identity = broker.identity

@@ -11,6 +11,7 @@ import os
 import random
 from dataclasses import dataclass
 
+from contrailmq.broker.configuration import Configuration
 from contrailmq.broker.consumers import ConsumerTable
 from contrailmq.broker.counters import Counters
 from contrailmq.broker.delay import DelayLevels
@@ -33,6 +34,7 @@ from contrailmq.broker.pull_plan import PullPlanner
 from contrailmq.broker.putting import Putting
 from contrailmq.broker.registration import Registration
 from contrailmq.broker.revision import Revision
+from contrailmq.broker.runtime import Runtime
 from contrailmq.broker.saving import Saving
 from contrailmq.broker.settings import BrokerSettings
 from contrailmq.broker.stats import Stats
@@ -82,6 +84,8 @@ class Parts:
     halves: HalfMessages
     checks: TransactionChecks
     stats: Stats
+    runtime: Runtime
+    configuration: Configuration
     clock: Clock
     rng: random.Random
 
@@ -89,7 +93,7 @@ class Parts:
 def build_parts(
     tables: Tables, store: Store, saving: Saving, *,
     identity: Identity, store_settings: StoreSettings, client: RemotingClient,
-    rng: random.Random,
+    configuration: Configuration, rng: random.Random,
 ) -> Parts:  # fmt: skip
     """Build what works on the tables; needs the running loop, starts nothing."""
     loop = asyncio.get_running_loop()
@@ -147,6 +151,8 @@ def build_parts(
         halves=halves,
         checks=checks,
         stats=Stats(tables.counters, cluster=identity.cluster_name),
+        runtime=Runtime(store, tables.counters, delay, live=live, clock=clock),
+        configuration=configuration,
         clock=clock,
         rng=rng,
     )

@@ -32,6 +32,7 @@ from contrailmq.protocol.properties import (
     encode_properties,
 )
 from contrailmq.protocol.sysflag import TRANSACTION_NONE, with_transaction_type
+from contrailmq.store.settings import StoreSettings
 from contrailmq.store.types import Appended, BatchAppended, NewMessage
 
 PROPERTIES_LIMIT_TEXT: Final = "32KB"
@@ -73,6 +74,10 @@ class Putting:
         self._counters = counters
         self._message_size_max = message_size_max
         self._delay_level_max = delay_level_max
+
+    def use(self, settings: StoreSettings) -> None:
+        """Name other limits from now on; the store itself keeps them."""
+        self._message_size_max = settings.message_size_max
 
     def put(self, message: NewMessage) -> Appended:
         """Append one message; raises the BrokerError its sender is to see."""

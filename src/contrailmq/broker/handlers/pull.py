@@ -116,6 +116,8 @@ class PullMessage:
     ) -> Command:
         code = _code_of(result.status, header.queue_offset)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        if code != ResponseCode.SUCCESS:
+            self._counters.got_missed += 1
         if code == ResponseCode.SUCCESS:
             self._counters.got(group, topic, queue_id, count=result.count, size=len(result.records))
             self._offsets.note_pull(group, topic, queue_id, offset=result.next_offset)
@@ -145,6 +147,7 @@ class PullMessage:
 
     def _hold(self, request: Command, header: PullMessageRequest, connection: Connection) -> None:
         settings = self._live.now
+        self._counters.got_missed += 1
         wait_ms = header.suspend_timeout_millis
         if not settings.long_polling:
             wait_ms = settings.short_polling_ms

@@ -1,0 +1,184 @@
+"""The broker itself: request codes 25, 26, 28, 50 to 54, 60, 61, 306, 316, 329, 906, 907, 2003."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from contrailmq.broker.config_files import SmallFiles
+from contrailmq.broker.configuration import Configuration, rewritten
+from contrailmq.broker.identity import Identity
+from contrailmq.broker.runtime import Runtime
+from contrailmq.broker.topics import TopicTable
+from contrailmq.errors import (
+    BrokerError,
+    ConfigError,
+    InvalidParameter,
+    StoreError,
+    SystemFailure,
+)
+from contrailmq.lifecycle import uninterrupted
+from contrailmq.net.connection import Connection
+from contrailmq.protocol.bodies.queues import ColdDataFlow
+from contrailmq.protocol.bodies.route import KVTable
+from contrailmq.protocol.bodies.stats import HARuntimeInfo
+from contrailmq.protocol.codes import RequestCode, ResponseCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.headers.admin import ExchangeHAResponse, GetBrokerConfigResponse
+from contrailmq.protocol.names import SCHEDULE_TOPIC, is_lmq, is_system_topic
+from contrailmq.settings import parse_properties
+from contrailmq.store.store import Store
+
+log = logging.getLogger(__name__)
+
+CONFIG_SIZE_MAX: Final = 1024 * 1024
+COLD_GROUP_SIZE: Final = 3_145_728  # the defaults of a control that is off
+COLD_GLOBAL_SIZE: Final = 104_857_600
+
+
+class RuntimeInfo:
+    """Request code 28."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __call__(self, request: Command, connection: Connection) -> Command:
+        """What the broker is doing."""
+        return request.reply(body=KVTable(table=self._runtime.table()).encode())
+
+
+class BrokerConfig:
+    """Request codes 25 and 26: the configuration."""
+
+    def __init__(self, configuration: Configuration, files: SmallFiles) -> None:
+        self._configuration = configuration
+        self._files = files
+        self._writing = asyncio.Lock()
+
+    def get(self, request: Command, connection: Connection) -> Command:
+        """Code 26."""
+        version = self._configuration.version.value.encode().decode()
+        return request.reply(
+            GetBrokerConfigResponse(version=version), body=self._configuration.text()
+        )
+
+    async def update(self, request: Command, connection: Connection) -> Command:
+        """Code 25: all of the new values or none; the remark names keys without a meaning."""
+        if len(request.body) > CONFIG_SIZE_MAX:
+            raise InvalidParameter(f"{len(request.body)} bytes, at most {CONFIG_SIZE_MAX}")
+        try:
+            properties = parse_properties(bytes(request.body).decode())
+        except UnicodeDecodeError as error:
+            raise SystemFailure(f"string2Properties error: {error}") from error
+        try:
+            ignored = self._configuration.update(properties)
+        except ConfigError as error:
+            raise SystemFailure(str(error)) from error
+        log.info("configuration updated: peer=%s keys=%s", connection.peer, sorted(properties))
+        if properties and self._configuration.path is not None:
+            await self._write(self._configuration.path, properties)
+        remark = f"without a meaning here: {', '.join(ignored)}" if ignored else None
+        return request.reply(remark=remark)
+
+    async def _write(self, path: str, properties: dict[str, str]) -> None:
+        def write() -> None:
+            before = self._files.read(path)
+            text = rewritten((before or b"").decode("utf-8", "replace"), properties)
+            self._files.replace(path, text.encode(), backup=before is not None)
+
+        async with self._writing:
+            try:
+                work = asyncio.get_running_loop().run_in_executor(None, write)
+                await uninterrupted(work)
+            except (OSError, StoreError) as error:
+                raise SystemFailure(
+                    f"in use, but {path} could not be written: {error}; it is lost at a restart"
+                ) from error
+
+
+class CleanUp:
+    """Request codes 306, 316 and 329: get rid of what nobody needs any more."""
+
+    def __init__(self, store: Store, topics: TopicTable) -> None:
+        self._store = store
+        self._topics = topics
+
+    def queues(self, request: Command, connection: Connection) -> Command:
+        """Code 306: queues whose messages are gone; delay levels are kept, they have cursors."""
+        count = self._store.clean_expired_queues(lambda topic: topic == SCHEDULE_TOPIC)
+        log.info("expired queues cleaned: count=%s peer=%s", count, connection.peer)
+        return request.reply()
+
+    def topics(self, request: Command, connection: Connection) -> Command:
+        """Code 316: queues of topics that no longer exist; the system's own are kept."""
+        known = set(self._topics.names())
+        known.update(
+            topic
+            for topic in self._store.queues.topics()
+            if is_system_topic(topic) or is_lmq(topic)
+        )
+        count = self._store.clean_unused_topics(known)
+        log.info("queues of unused topics cleaned: count=%s peer=%s", count, connection.peer)
+        return request.reply()
+
+    def log(self, request: Command, connection: Connection) -> Command:
+        """Code 329: old segments go in the next rounds, not at the hour of deletion."""
+        self._store.delete_expired()
+        return request.reply()
+
+
+class Replication:
+    """Request codes 906 and 907: a primary without replicas."""
+
+    def __init__(self, store: Store, identity: Identity) -> None:
+        self._store = store
+        self._identity = identity
+
+    def exchange(self, request: Command, connection: Connection) -> Command:
+        """Code 906: where the primary is, and what it has flushed."""
+        return request.reply(
+            ExchangeHAResponse(
+                master_address=self._identity.address,
+                master_ha_address=self._identity.ha_address,
+                master_flush_offset=self._store.flushed_offset,
+            )
+        )
+
+    def status(self, request: Command, connection: Connection) -> Command:
+        """Code 907."""
+        body = HARuntimeInfo(
+            master=self._identity.is_master,
+            master_commit_log_max_offset=self._store.max_offset,
+        )
+        return request.reply(body=body.encode())
+
+
+class AclOff:
+    """Request codes 50 to 54: there are no accounts to manage, and the answer says so."""
+
+    CODES: Final = {
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED,
+        RequestCode.DELETE_ACL_CONFIG: ResponseCode.DELETE_ACL_CONFIG_FAILED,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: (
+            ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+        ),
+    }
+
+    def __call__(self, request: Command, connection: Connection) -> Command:
+        """Refuse; the original does not even answer 52 and 54."""
+        code = self.CODES.get(RequestCode(request.code), ResponseCode.SYSTEM_ERROR)
+        raise BrokerError("access control is off (aclEnable=false): no accounts here", code=code)
+
+
+def no_timer(request: Command, connection: Connection) -> Command:
+    """Request codes 60 and 61: there is no timer wheel."""
+    raise SystemFailure("The timer message store is not there: timerWheelEnable is false")
+
+
+def cold_data_flow(request: Command, connection: Connection) -> Command:
+    """Request code 2003: cold reads are not controlled (coldDataFlowControlEnable is false)."""
+    body = ColdDataFlow(
+        cg_cold_read_threshold=COLD_GROUP_SIZE, global_cold_read_threshold=COLD_GLOBAL_SIZE
+    )
+    return request.reply(body=body.encode())
