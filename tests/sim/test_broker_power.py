@@ -10,32 +10,12 @@ from typing import Any
 
 import pytest
 
-from contrailmq.broker.app import Broker
 from contrailmq.errors import NetworkError
 from contrailmq.protocol.message import decode_records
 from contrailmq.testing.files import SimFiles
-from testkit.broker_world import BROKER_IP, World, pull, run, send
+from testkit.broker_world import BROKER_IP, Mortal, World, live, pull, run, send
 
 ROUNDS = 3
-
-
-class Mortal:
-    """A machine's files as one process sees them: nothing of it reaches the disk after death."""
-
-    def __init__(self, files: SimFiles) -> None:
-        self._files = files
-        self.is_dead = False
-
-    def __getattr__(self, name: str) -> Any:
-        if self.is_dead:
-            raise OSError(f"{name} after death")
-        return getattr(self._files, name)
-
-
-async def live(broker: Broker, started: asyncio.Event) -> None:
-    async with broker:
-        started.set()
-        await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -29,6 +29,7 @@ from contrailmq.protocol.headers.group import GetConsumerListByGroupRequest
 from contrailmq.protocol.headers.pull import PullMessageRequest
 from contrailmq.protocol.headers.route import GetRouteInfoRequest
 from contrailmq.protocol.headers.send import SendMessageRequestV2
+from contrailmq.testing.files import SimFiles
 from contrailmq.testing.network import SimNetwork
 from contrailmq.testing.sim import SimClock, simulate
 
@@ -189,3 +190,22 @@ def run(
 
 def now() -> float:
     return asyncio.get_running_loop().time()
+
+
+class Mortal:
+    """A machine's files as one process sees them: nothing of it reaches the disk after death."""
+
+    def __init__(self, files: SimFiles) -> None:
+        self._files = files
+        self.is_dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_dead:
+            raise OSError(f"{name} after death")
+        return getattr(self._files, name)
+
+
+async def live(broker: Broker, started: asyncio.Event) -> None:
+    async with broker:
+        started.set()
+        await asyncio.Event().wait()

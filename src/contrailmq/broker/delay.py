@@ -98,6 +98,11 @@ class DelayLevels:
         """The cursor of a level and the end of its queue."""
         return self.offsets.get(level, 0), self._queues.bounds(SCHEDULE_TOPIC, level - 1)[1]
 
+    @property
+    def timer_count(self) -> int:
+        """How many levels have a message to wait for."""
+        return len(self._timers)
+
     def levels(self) -> list[int]:
         """The levels there are."""
         return list(self._delay_ms)

@@ -70,7 +70,8 @@ class Ahead:
         try:
             self._log.keep_spare(base, await uninterrupted(making))
         except asyncio.CancelledError:
-            self._log.keep_spare(base, making.result())  # so that it is closed with the log
+            if making.done() and not making.cancelled() and making.exception() is None:
+                self._log.keep_spare(base, making.result())  # so that it is closed with the log
             raise
         except (OSError, StoreError) as error:
             log.warning("next segment cannot be made yet: offset=%s error=%s", base, error)
