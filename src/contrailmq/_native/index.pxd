@@ -11,8 +11,15 @@ cdef long long _TWO_32
 
 
 
-@cython.locals(value=cython.uint, at=cython.Py_ssize_t, byte=cython.uint)
+cdef unsigned int _31_2, _31_3, _31_4
+
 cpdef unsigned int java_hash(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, unsigned int seed) except? 77
+
+@cython.locals(
+    value=cython.uint, at=cython.Py_ssize_t, a=cython.uint, b=cython.uint, c=cython.uint,
+    d=cython.uint,
+)
+cdef unsigned int hash_at(const unsigned char* address, Py_ssize_t start, Py_ssize_t end, unsigned int seed) except? 77
 
 @cython.locals(value=cython.uint, code=cython.uint)
 cdef unsigned int _hash_text(bytes rest, unsigned int seed) except? 77

@@ -1,5 +1,6 @@
 import cython
 
+from contrailmq._native cimport index as text
 from contrailmq._native cimport raw
 from contrailmq._native.index cimport IndexWriter, java_hash, key_hash
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from contrailmq._native import index as text
 from contrailmq._native import raw
 from contrailmq._native.index import IndexWriter, java_hash, key_hash
 
@@ -310,7 +311,7 @@ class Deriver:
             queue.owner.skip_to(queue, queue_offset)
         code = 0
         if self.tags_size > 0:
-            code = java_hash(self.data, self.tags, self.tags + self.tags_size, 0)
+            code = text.hash_at(self.address, self.tags, self.tags + self.tags_size, 0)
             if code >= _SIGN:
                 code -= _TWO_32
         if entry.is_schedule and self.delay_size > 0:
@@ -335,7 +336,9 @@ class Deriver:
             return 0  # derived before; only an index with nothing in it also ends at 0
         if self.unique_size > 0:
             end = self.unique + self.unique_size
-            self._put_key(java_hash(self.data, self.unique, end, hash_start), offset, store_ms)
+            self._put_key(
+                text.hash_at(self.address, self.unique, end, hash_start), offset, store_ms
+            )
         if self.keys_size <= 0:
             return 0
         at = self.keys
@@ -345,7 +348,7 @@ class Deriver:
             while stop < end and self.address[stop] != 0x20:
                 stop += 1
             if stop > at:
-                self._put_key(java_hash(self.data, at, stop, hash_start), offset, store_ms)
+                self._put_key(text.hash_at(self.address, at, stop, hash_start), offset, store_ms)
             at = stop + 1
         return 0
 
