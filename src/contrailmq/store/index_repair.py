@@ -47,10 +47,11 @@ class IndexedLog(Protocol):
 
 def keep_sound(
     indexes: Indexes, settings: StoreSettings, *, safe_ms: int, indexed: IndexedLog
-) -> int:
-    """After a crash: delete what is not sound; the log offset from which to derive keys again.
+) -> tuple[int, int]:
+    """After a crash: delete what is not sound.
 
-    Files that end at ``safe_ms`` or before were flushed, and are believed.
+    Files that end at ``safe_ms`` or before were flushed, and are believed.  The answer is the log
+    offset from which keys have to be derived again, and up to when files are vouched for now.
     """
     kept, end, is_complete = 0, -1, True
     for file in indexes.indexes:
@@ -72,7 +73,7 @@ def keep_sound(
     indexes.full += [file for file in indexes.indexes[:-1] if file.writer.end_ms > safe_ms]
     if end >= 0 and _entries_of(indexes, settings, end) != indexed.key_count(end):
         cut_behind(indexes, settings, from_offset=end, store_ms=indexed.store_ms)
-    return max(end, 0)
+    return max(end, 0), min(safe_ms, vouchable_ms(indexes))
 
 
 def _entries_of(indexes: Indexes, settings: StoreSettings, offset: int) -> int:
@@ -84,6 +85,12 @@ def _entries_of(indexes: Indexes, settings: StoreSettings, offset: int) -> int:
                 return found
             found += 1
     return found
+
+
+def vouchable_ms(indexes: Indexes) -> int:
+    """The store time of the last record that is indexed; 0 without one."""
+    last = indexes.last()
+    return 0 if last is None else last.writer.end_ms
 
 
 def cut_behind(

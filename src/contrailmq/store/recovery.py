@@ -32,13 +32,14 @@ from contrailmq._native import scan
 from contrailmq.clock import Clock
 from contrailmq.errors import StoreError
 from contrailmq.lifecycle import uninterrupted
+from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Segment
-from contrailmq.store.horizon import Marks, find_start
+from contrailmq.store.horizon import find_start
 from contrailmq.store.index import Indexes
-from contrailmq.store.index_repair import cut_behind, keep_sound
+from contrailmq.store.index_repair import cut_behind, keep_sound, vouchable_ms
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.log_records import LogRecords
 from contrailmq.store.queue_repair import first_behind, set_end, written_end
@@ -96,7 +97,9 @@ class Recovery:
         self._sync_failed = False
         self._changed: list[Segment] = []  # queue files, cut
 
-    async def run(self, marks: Marks, *, was_killed: bool, sync_failed: bool = False) -> Recovered:
+    async def run(
+        self, checkpoint: Checkpoint, *, was_killed: bool, sync_failed: bool = False
+    ) -> Recovered:
         """Find the end of the log, and bring everything into step with it.
 
         ``sync_failed``: the process before this one was told by the kernel that pages could not
@@ -107,7 +110,7 @@ class Recovery:
         if not self._log.segments.offsets:
             found = self._begin_empty(was_killed=was_killed)
         elif was_killed:
-            found = await self._after_crash(marks)
+            found = await self._after_crash(checkpoint)
         else:
             found = await self._after_stop()
         log.info(
@@ -198,7 +201,8 @@ class Recovery:
 
     # After a crash
 
-    async def _after_crash(self, marks: Marks) -> Recovered:
+    async def _after_crash(self, checkpoint: Checkpoint) -> Recovered:
+        marks = checkpoint.marks
         with_index = self._settings.index_enable and self._settings.index_safe
         trusted_ms = marks.trusted_ms(with_index=with_index)
         segments = self._log.segments
@@ -210,9 +214,11 @@ class Recovery:
         await self._cut_queues(start)
         begin = start
         if self._indexes is not None:
-            again = keep_sound(
+            again, safe_ms = keep_sound(
                 self._indexes, self._settings, safe_ms=marks.index_ms, indexed=self._records
             )
+            # What is made anew below is not what the checkpoint vouches for.
+            await self._vouch_less(checkpoint, safe_ms)
             begin = min(max(again, segments.first_offset), start)
         self._derivation.start(begin)
         if begin < start:
@@ -223,7 +229,17 @@ class Recovery:
             doubt_ms=trusted_ms,
             check_crc=self._settings.check_crc_on_recover,
         )
-        return await self._finish(walked._replace(was_killed=True), sync_from=start)
+        found = await self._finish(walked._replace(was_killed=True), sync_from=start)
+        if self._indexes is not None:
+            await self._vouch_less(checkpoint, vouchable_ms(self._indexes))
+        return found
+
+    async def _vouch_less(self, checkpoint: Checkpoint, index_ms: int) -> None:
+        if index_ms < checkpoint.index_ms:
+            checkpoint.index_ms = index_ms
+            checkpoint.write()
+            loop = asyncio.get_running_loop()
+            await uninterrupted(loop.run_in_executor(None, checkpoint.sync))
 
     async def _cut_queues(self, log_offset: int) -> None:
         """Let every queue end before the first record at or behind ``log_offset``."""

@@ -92,9 +92,7 @@ class Store:
                 derivation=self.derivation,
                 clock=self.clock,
             )
-            await recovery.run(
-                self._checkpoint.marks, was_killed=was_killed, sync_failed=sync_failed
-            )
+            await recovery.run(self._checkpoint, was_killed=was_killed, sync_failed=sync_failed)
             self.files.replace(self.layout.abort, b"")
             self._build_services()
         except BaseException:
