@@ -27,7 +27,18 @@ from contrailmq import (
     Sql,
     TransactionState,
 )
-from contrailmq.protocol.command import Serialization
+from contrailmq.clock import SystemClock
+from contrailmq.net.client import RemotingClient
+from contrailmq.protocol.bodies.clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from contrailmq.protocol.bodies.queues import GetConsumerStatusBody
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.command import Command, Serialization
+from contrailmq.protocol.header import Header
+from contrailmq.protocol.headers.client import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+)
+from contrailmq.protocol.headers.offset import GetConsumerStatusRequest, ResetOffsetRequest
 
 WAIT_S = 20.0
 
@@ -475,14 +486,100 @@ async def traced(place: Place) -> None:
     topic, trace = place.topic("Traced"), place.topic("Trace")
     async with place.producer("Traced", settings=ProducerSettings(trace_topic=trace)) as producer:
         receipt = await producer.send(Message(topic, b"x", tags="t", keys=["order-1"]))
+    settings = ConsumerSettings(trace_topic=trace)
+    async with place.push("Traced", "Traced", settings=settings) as consumer:
+        await take(consumer, 1)
     async with PullConsumer(
         f"TraceReader_{place.tag}", name_servers=place.name_servers, client=place.client
     ) as reader:
-        (message,) = await pull_all(reader, trace, 1)
-    fields = message.body.decode().rstrip("\x02").split("\x01")
-    assert (fields[0], fields[4], fields[5]) == ("Pub", topic, receipt.message_id)
-    assert fields[-1] == "true"
-    assert set(message.keys) == {receipt.message_id, "order-1"}
+        found = await pull_all(reader, trace, 2)
+    records = {
+        fields[0]: fields
+        for message in found
+        for fields in (text.split("\x01") for text in message.body.decode().split("\x02"))
+    }
+    assert records["Pub"][4:6] == [topic, receipt.message_id]
+    assert records["Pub"][-1] == "true"
+    assert records["SubBefore"][5] == records["SubAfter"][2] == receipt.message_id
+    assert records["SubBefore"][4] == records["SubAfter"][1]
+    assert records["SubAfter"][4] == "true"
+    for message in found:
+        assert set(message.keys) == {receipt.message_id, "order-1"}
+
+
+async def inspected(place: Place) -> None:
+    """An administrator sees into a consumer, tries a message on it and moves its offsets."""
+    topic, group = place.topic("Seen"), f"Seen_{place.tag}"
+    bodies: list[bytes] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
+
+    client = RemotingClient(clock=SystemClock())
+    async with place.producer() as producer:
+        receipt = await producer.send(Message(topic, b"one"), key="k")
+        async with place.push("Seen", "Seen", handler=handle) as consumer:
+            await until(lambda: bodies == [b"one"])
+            address = consumer._engine._session.keeper(receipt.queue.broker_name)
+
+            async def ask(code: RequestCode, header: Header, body: bytes = b"") -> Command:
+                request = Command.request(code, header, body=body)
+                answer = await client.call(address, request, timeout_s=10.0)
+                assert answer.code == 0, (code, answer.code, answer.remark)
+                return answer
+
+            try:
+                answer = await ask(
+                    RequestCode.GET_CONSUMER_RUNNING_INFO,
+                    GetConsumerRunningInfoRequest(
+                        consumer_group=group, client_id=consumer.client_id, jstack_enable=True
+                    ),
+                )
+                state = ConsumerRunningInfo.decode(answer.body)
+                assert receipt.queue in state.mq_table
+                assert state.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+                assert {s.topic for s in state.subscription_set} == {topic, f"%RETRY%{group}"}
+                answer = await ask(
+                    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+                    ConsumeMessageDirectlyRequest(
+                        consumer_group=group,
+                        client_id=consumer.client_id,
+                        msg_id=receipt.offset_message_id,
+                        message_broker_name=receipt.queue.broker_name,
+                        topic=topic,
+                    ),
+                )
+                tried = ConsumeMessageDirectlyResult.decode(answer.body)
+                assert tried.consume_result == "CR_SUCCESS"
+                assert bodies == [b"one", b"one"]
+                await consumer.commit()  # 4.9 resets only groups that have committed everywhere
+                await ask(
+                    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+                    ResetOffsetRequest(topic=topic, group=group, timestamp=0, is_force=True),
+                )
+                await until(lambda: bodies == [b"one"] * 3, timeout_s=WAIT_S)
+                answer = await ask(
+                    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+                    GetConsumerStatusRequest(topic=topic, group=group, client_addr=""),
+                )
+                table = GetConsumerStatusBody.decode(answer.body).consumer_table
+                assert table[consumer.client_id][receipt.queue] == 1
+            finally:
+                await client.aclose()
+
+
+async def mismatched(place: Place) -> None:
+    """Members of one group that subscribe differently are told."""
+    topic = place.topic("Differ")
+    async with place.producer() as producer:
+        await producer.send(Message(topic, b"make the topic"))
+        async with place.push("Differ", "Differ", "a || b") as one:
+            await one.wait_assigned()
+            async with place.push("Differ", "Differ", "c") as two:
+                await until(lambda: bool(one.mismatches or two.mismatches))
+                found = (one.mismatches or two.mismatches)[0]
+                assert found.topic == topic
+                assert {found.ours, found.theirs} == {"a || b", "c"}
 
 
 Scenario = Callable[[Place], Awaitable[None]]
@@ -505,4 +602,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     oneway_and_key,
     start_positions,
     traced,
+    inspected,
+    mismatched,
 )

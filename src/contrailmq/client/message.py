@@ -155,6 +155,7 @@ class ReceivedMessage(RecordFields):
     retry_asked = False
     retry_after_s: float | None = None
     started_ms = 0
+    trace_id = ""
 
     @property
     def offset(self) -> int:

@@ -92,7 +92,8 @@ class RemoteOffsets(_Memory):
             offset = await self._fetch(queue)
         except QueryNotFound:
             return NOT_FOUND
-        self._offsets[queue] = self._written[queue] = offset
+        # Not noted as written: a broker answers 0 for a group it has no offset of.
+        self._offsets[queue] = offset
         return offset
 
     async def persist(self, queues: Iterable[MessageQueue], *, confirmed: bool = False) -> None:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from contrailmq.client.allocate import Strategy
 from contrailmq.client.broker_calls import BrokerCalls
+from contrailmq.client.consumer.consumer_trace import ConsumerTrace
 from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Hands, Workers
 from contrailmq.client.consumer.holdings import Holdings
 from contrailmq.client.consumer.inspection import Inspection
@@ -157,6 +158,10 @@ class Engine:
             self, shape, self._session, settings=settings, workers=workers, wake=self._member.wake
         )
         await self._session.start(inspection.handlers(), beat=self._member.heartbeat)
+        if settings.trace_topic is not None:
+            trace = ConsumerTrace(self._session, shape.group, settings.trace_topic)
+            self.settling.trace = trace
+            trace.start()
         offsets = self._make_offsets()
         self._holdings.attach(self._pulls, offsets)
         self._member.attach(self, offsets)
@@ -183,6 +188,8 @@ class Engine:
             await self._locks.release(list(self._holdings.works))
         for work in self._holdings.works.values():
             work.dropped = True
+        if self.settling is not None and self.settling.trace is not None:
+            await self.settling.trace.aclose()
         await self._session.aclose(consumer_group=self._shape.group)
         self._stopped.set()
 

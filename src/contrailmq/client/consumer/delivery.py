@@ -74,6 +74,7 @@ class Deliveries(AsyncIterator[T], Generic[T]):
             taken = self._inbox.take(self._count)
         hands.held = taken
         hands.since_ms = self._clock.monotonic_ms()
+        self._settling.begin(taken)
         return self._shape(taken)
 
 
@@ -112,6 +113,7 @@ class Workers:
 
     async def handle(self, messages: list[ReceivedMessage]) -> None:
         """Call the handler and settle what it was given."""
+        self._settling.begin(messages)
         try:
             await self.call(messages)
         except asyncio.CancelledError:

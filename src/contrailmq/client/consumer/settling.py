@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from contrailmq.client.consumer.consumer_trace import ConsumerTrace
 from contrailmq.client.consumer.send_back import SendBack
 from contrailmq.client.consumer.work import Inbox, QueueWork
 from contrailmq.client.crew import Crew
@@ -56,9 +57,17 @@ class Settling:
         self._ordered = ordered
         self._broadcast = broadcast
         self.tallies: dict[str, Tally] = {}
+        self.trace: ConsumerTrace | None = None
+
+    def begin(self, messages: list[ReceivedMessage]) -> None:
+        """Messages are handed to the user."""
+        if self.trace is not None:
+            self.trace.begin(messages)
 
     def done(self, messages: list[ReceivedMessage]) -> None:
         """The user is done with messages of one queue; some may have asked for a retry."""
+        if self.trace is not None:
+            self.trace.end(messages)
         if self._ordered:
             self._done_in_order(messages)
             return
