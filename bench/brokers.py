@@ -1,0 +1,179 @@
+"""Brokers as processes to be measured: ours and the Java one, each in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+ROOT = Path(__file__).resolve().parents[1]
+JAVA_OPENS = (
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+)
+BOOT_S = 60.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    """A port that is free now, and whose neighbours two below and one above are, too."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        try:
+            for neighbour in (port - 2, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", neighbour))
+        except OSError:
+            continue
+        return port
+
+
+class BrokerProcess:
+    """A running broker with its name server; leaving the block stops it and deletes its store."""
+
+    name = ""
+
+    def __init__(self, home: Path, conf: dict[str, str]) -> None:
+        self.home = home
+        self.conf = conf
+        self.port = free_port()
+        self.namesrv_port = free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.start_s = 0.0
+        self.anonymous_peak = 0
+
+    def __enter__(self) -> Self:
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.home.mkdir(parents=True)
+        began = time.perf_counter()
+        self._start()
+        self._wait_for_port()
+        self.start_s = time.perf_counter() - began
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _start(self) -> None:
+        raise AssertionError("a kind of broker says how it starts")
+
+    def _wait_for_port(self) -> None:
+        deadline = time.monotonic() + BOOT_S
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            if any(process.poll() is not None for process in self.processes):
+                break
+            time.sleep(0.005)
+        log = (self.home / "log").read_text(errors="replace")[-2000:]
+        raise SystemExit(f"{self.name} did not start within {BOOT_S:.0f} s:\n{log}")
+
+    def _spawn(self, command: list[str]) -> None:
+        with (self.home / "log").open("ab") as log:
+            self.processes.append(
+                subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            )
+
+    @property
+    def store(self) -> Path:
+        """Where its messages are."""
+        return self.home / "store"
+
+    def cpu_s(self) -> float:
+        """Processor seconds used so far, by all its processes."""
+        total = 0
+        for process in self.processes:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+        return total / TICKS
+
+    def anonymous(self) -> int:
+        """Bytes of memory that are its own now; the peak of what was seen is kept."""
+        total = 0
+        for process in self.processes:
+            for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    total += int(line.split()[1]) * 1024
+        self.anonymous_peak = max(self.anonymous_peak, total)
+        return total
+
+
+class OurBroker(BrokerProcess):
+    """``contrail up``: name server and broker in one process."""
+
+    name = "contrailmq"
+
+    def _start(self) -> None:
+        conf = self.home / "broker.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in self.conf.items()))
+        self._spawn(
+            [
+                sys.executable, "-m", "contrailmq.main", "up", "--host", "127.0.0.1",
+                "--port", str(self.port), "--namesrv-port", str(self.namesrv_port),
+                "--store", str(self.store), "-c", str(conf),
+            ]
+        )  # fmt: skip
+
+
+class JavaBroker(BrokerProcess):
+    """Apache RocketMQ with a heap of 2 GB and its own defaults."""
+
+    version = "4.9.7"
+
+    def __init__(self, home: Path, conf: dict[str, str], version: str) -> None:
+        super().__init__(home, conf)
+        self.version = version
+        self.name = f"rocketmq-{version}"
+
+    def _start(self) -> None:
+        sys.path.insert(0, str(ROOT / "tests"))
+        from testkit.peer import jars
+
+        libraries = f"{jars(self.version)}/*"
+        conf = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": str(self.port),
+            "namesrvAddr": f"127.0.0.1:{self.namesrv_port}",
+            "storePathRootDir": str(self.store),
+            "storePathCommitLog": str(self.store / "commitlog"),
+            **self.conf,
+        }
+        (self.home / "conf").mkdir()
+        (self.home / "broker.conf").write_text("".join(f"{k}={v}\n" for k, v in conf.items()))
+        (self.home / "namesrv.conf").write_text(f"listenPort={self.namesrv_port}\n")
+        quiet = "<configuration><root level='OFF'/></configuration>"
+        for name in ("logback_namesrv.xml", "logback_broker.xml", "rmq.namesrv.logback.xml",
+                     "rmq.broker.logback.xml"):  # fmt: skip
+            (self.home / "conf" / name).write_text(quiet)
+        os.environ["ROCKETMQ_HOME"] = str(self.home)
+        common = ["java", *JAVA_OPENS, f"-Duser.home={self.home}"]
+        packages = "org.apache.rocketmq"
+        self._spawn(
+            [*common, "-Xms128m", "-Xmx128m", "-cp", libraries,
+             f"{packages}.namesrv.NamesrvStartup", "-c", str(self.home / "namesrv.conf")]
+        )  # fmt: skip
+        self._spawn(
+            [*common, "-Xms2g", "-Xmx2g", "-XX:MaxDirectMemorySize=4g", "-cp", libraries,
+             f"{packages}.broker.BrokerStartup", "-c", str(self.home / "broker.conf")]
+        )  # fmt: skip
