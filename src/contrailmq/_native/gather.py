@@ -174,9 +174,8 @@ class Gatherer:
             if self.find(offset, size) is None:
                 if self.count == 0:
                     self.status = _REMOVING
-                # The segment is gone, and everything else of it too.
-                if offset >= 0 and self._view(offset) is None:
-                    skip_before = offset - offset % self.segment_size + self.segment_size
+                if offset < self.min_offset:
+                    skip_before = self.min_offset  # deleted, and so is everything before it
                 continue
             self.choose(offset, size)
         return (at - start) // _UNIT
