@@ -389,3 +389,38 @@ def test_slow_handlers_bound_what_is_cached(tmp_path: Path) -> None:
                 assert most <= 10 + 4
 
     run(1, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_member_that_leaves_loses_nothing(seed: int, tmp_path: Path) -> None:
+    """Closed in the middle of its work, by the user or by a cancellation, again and again."""
+
+    async def scenario(sim: Sim) -> None:
+        seen: collections.Counter[bytes] = collections.Counter()
+
+        async def handle(message: ReceivedMessage) -> None:
+            await asyncio.sleep(sim.rng.uniform(0, 0.1))
+            seen[message.body] += 1
+
+        async def stay(seconds: float) -> None:
+            async with sim.consumer(handle, workers=3):
+                await asyncio.sleep(seconds)
+
+        async def produce(producer: Producer) -> None:
+            for number in range(150):
+                await producer.send(Message("T", f"{number}".encode()))
+                await asyncio.sleep(0.02)
+
+        async with sim.cluster(), sim.producer() as producer:
+            await producer.send(Message("T", b"first"))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(produce(producer))
+                for _ in range(6):
+                    member = group.create_task(stay(sim.rng.uniform(0.1, 1.0)))
+                    await asyncio.sleep(sim.rng.uniform(0.1, 0.8))
+                    if sim.rng.random() < 0.5:
+                        member.cancel()
+            async with sim.consumer(handle):
+                await until(lambda: len(seen) == 151, 60)
+
+    run(seed, tmp_path, scenario)

@@ -14,11 +14,19 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from contrailmq.errors import ClientError
-from contrailmq.lifecycle import Tasks
+from contrailmq.lifecycle import Tasks, uninterrupted
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run work that must not be left half done: a cancellation takes effect after it.
+
+    A client whose closing is cut short would stay in its group and keep its queues.
+    """
+    return await uninterrupted(Tasks().start(work, name="closing"))
 
 
 class Crew:

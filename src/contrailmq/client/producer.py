@@ -19,6 +19,7 @@ from typing import Any
 from contrailmq.client.batching import Accumulator
 from contrailmq.client.budget import Budget
 from contrailmq.client.choose import Selector, by_key
+from contrailmq.client.crew import to_the_end
 from contrailmq.client.message import Message, Receipt, ReceivedMessage
 from contrailmq.client.names import check_group, wrap
 from contrailmq.client.outgoing import Outgoing, Packer
@@ -118,8 +119,10 @@ class Producer:
 
     async def aclose(self) -> None:
         """Send what was accepted, within ``close_timeout_s``; then leave the group and close."""
-        if not self._started or self._closed:
-            return
+        if self._started and not self._closed:
+            await to_the_end(self._close())
+
+    async def _close(self) -> None:
         try:
             async with asyncio.timeout(self._settings.close_timeout_s):
                 await self.flush()

@@ -18,6 +18,7 @@ from contrailmq.client.budget import Budget
 from contrailmq.client.consumer.mismatch import compare
 from contrailmq.client.consumer.subscription import Sql, start_position, subscriptions
 from contrailmq.client.message import Message, Receipt, delay_level
+from contrailmq.client.name_servers import NameServers, discover
 from contrailmq.client.offset_store import LocalOffsets, decode_offsets, encode_offsets
 from contrailmq.client.outgoing import Packer
 from contrailmq.client.routes import (
@@ -29,7 +30,7 @@ from contrailmq.client.routes import (
 )
 from contrailmq.client.settings import Credentials, ProducerSettings, name_server_list
 from contrailmq.client.trace import Published, TraceRecord, take_batch
-from contrailmq.errors import ClientError
+from contrailmq.errors import ClientError, NetworkError
 from contrailmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.ids import UniqueIds
@@ -297,3 +298,62 @@ def test_trace_records_are_joined_within_bounds() -> None:
     assert record.keys == ("id", "k1", "k2")
     waiting = deque([TraceRecord("x" * 50_000, ()) for _ in range(5)])
     assert [len(take_batch(waiting)) for _ in range(3)] == [2, 2, 1]
+
+
+def test_name_servers_are_discovered_over_http() -> None:
+    async def run() -> None:
+        asked: list[bytes] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.readline())
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\nns1:9876;ns2:9876\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            found = await discover(f"http://127.0.0.1:{port}/nsaddr", unit_name="eu")
+        assert found == ["ns1:9876", "ns2:9876"]
+        assert asked[0].startswith(b"GET /nsaddr-eu")
+        with pytest.raises(NetworkError, match="could not be fetched"):
+            await discover(f"http://127.0.0.1:{port}/nsaddr")
+        with pytest.raises(NetworkError, match="http or https"):
+            await discover("file:///etc/hosts")
+
+    asyncio.run(run())
+
+
+def test_a_name_server_that_fails_is_left_for_the_next() -> None:
+    class Caller:
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+            self.down: set[str] = set()
+
+        async def call(self, address: str, command: Command, *, timeout_s: float) -> Command:
+            self.asked.append(address)
+            if address in self.down:
+                raise NetworkError(f"{address} is down")
+            return Command(0)
+
+    async def run() -> None:
+        import random
+
+        caller = Caller()
+        servers = NameServers(["a:1", "b:2"], caller=caller, rng=random.Random(1))
+        await servers.ask(Command(105), timeout_s=1)
+        first = caller.asked[-1]
+        await servers.ask(Command(105), timeout_s=1)
+        assert caller.asked == [first, first]
+        caller.down.add(first)
+        await servers.ask(Command(105), timeout_s=1)
+        second = caller.asked[-1]
+        assert second != first
+        caller.down.add(second)
+        with pytest.raises(NetworkError, match="no name server answers"):
+            await servers.ask(Command(105), timeout_s=1)
+        assert servers.replace(["c:3"])
+        await servers.ask(Command(105), timeout_s=1)
+        assert caller.asked[-1] == "c:3"
+
+    asyncio.run(run())

@@ -28,7 +28,7 @@ from contrailmq.client.consumer.send_back import SendBack
 from contrailmq.client.consumer.settling import Settling
 from contrailmq.client.consumer.subscription import StartPosition
 from contrailmq.client.consumer.work import Inbox, QueueWork
-from contrailmq.client.crew import Crew
+from contrailmq.client.crew import Crew, to_the_end
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.client.offset_store import LocalOffsets, OffsetStore, RemoteOffsets
 from contrailmq.client.sender import Sender
@@ -176,9 +176,11 @@ class Engine:
 
     async def aclose(self) -> None:
         """Stop pulling, drain, commit, unlock, leave."""
-        if self._closed:
-            return
-        self._closed = True
+        if not self._closed:
+            self._closed = True
+            await to_the_end(self._close())
+
+    async def _close(self) -> None:
         self._inbox.close()
         await self._crew.aclose()
         await self._hands.aclose(drain_s=self._settings.close_timeout_s)

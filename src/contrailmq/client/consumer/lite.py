@@ -26,7 +26,7 @@ from contrailmq.client.consumer.subscription import (
     subscriptions,
 )
 from contrailmq.client.consumer.work import Inbox, QueueWork
-from contrailmq.client.crew import Crew
+from contrailmq.client.crew import Crew, to_the_end
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.client.names import check_group, wrap
 from contrailmq.client.offset_store import RemoteOffsets
@@ -147,6 +147,9 @@ class LitePullConsumer:
         self._closed = True
         if error is None:
             self._settle_polled()
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
         self._inbox.close()
         await self._crew.aclose()
         if self._auto_commit:

@@ -8,6 +8,7 @@ from types import TracebackType
 from contrailmq.client.broker_calls import BrokerCalls
 from contrailmq.client.consumer.puller import Pulled, Puller, PullStatus, PullWish
 from contrailmq.client.consumer.subscription import Expression, subscription
+from contrailmq.client.crew import to_the_end
 from contrailmq.client.message import Origin
 from contrailmq.client.names import check_group, wrap
 from contrailmq.client.session import Session
@@ -69,7 +70,7 @@ class PullConsumer:
         """Leave the group and close."""
         if self._started and not self._closed:
             self._closed = True
-            await self._session.aclose(consumer_group=self.group)
+            await to_the_end(self._session.aclose(consumer_group=self.group))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """All queues of a topic that can be read."""
