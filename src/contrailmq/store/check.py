@@ -14,6 +14,7 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
+from contrailmq.errors import ProtocolError
 from contrailmq.protocol import fastjson
 from contrailmq.store.check_index import check_index
 from contrailmq.store.check_log import LogFacts, check_log
@@ -84,7 +85,7 @@ def _check_config(reader: StoreReader, report: Report) -> None:
         report.counts["config files"] += 1
         try:
             fastjson.loads(data)
-        except ValueError as error:
+        except ProtocolError as error:
             if reader.config(name) is None:
                 report.damage(path, -1, f"cannot be read: {error}")
             else:

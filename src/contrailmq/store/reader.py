@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from contrailmq.errors import CorruptRecord, StoreError
+from contrailmq.errors import CorruptRecord, ProtocolError, StoreError
 from contrailmq.protocol import fastjson
 from contrailmq.protocol.message import Record, decode_record
 from contrailmq.store.files import Files, OsFiles
@@ -119,7 +119,7 @@ class StoreReader:
             if data and data.strip():
                 try:
                     return fastjson.loads(data)
-                except ValueError:
+                except ProtocolError:
                     continue
         return None
 

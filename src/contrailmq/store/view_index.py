@@ -171,19 +171,24 @@ def _overlaps(head: IndexHead, begin_ms: int, end_ms: int) -> bool:
 
 
 def _infer_slots(files: list[IndexFileView]) -> int:
+    """Slots of the files, by the fullest of them that makes sense."""
     filled = [view for view in files if view.head.next_entry > 1]
-    if not filled:
-        return 0
-    fullest = max(filled, key=lambda view: view.head.next_entry)
-    room = len(fullest.data) - INDEX_HEAD
+    for view in sorted(filled, key=lambda view: view.head.next_entry, reverse=True):
+        slots = _slots_of(view)
+        if slots:
+            return slots
+    return 0
+
+
+def _slots_of(view: IndexFileView) -> int:
+    room = len(view.data) - INDEX_HEAD
     if room == INDEX_SLOT * _DEFAULT_SLOTS + INDEX_ENTRY * _DEFAULT_ENTRIES:
         return _DEFAULT_SLOTS
     # The default's one slot to four entries first, then everything that fits.
     likely = room // (INDEX_SLOT + 4 * INDEX_ENTRY)
-    least = fullest.head.next_entry
-    others = range(1, (room - INDEX_ENTRY * least) // INDEX_SLOT + 1)
+    others = range(1, (room - INDEX_ENTRY * view.head.next_entry) // INDEX_SLOT + 1)
     for slots in itertools.chain((likely,), others):
-        if (room - INDEX_SLOT * slots) % INDEX_ENTRY == 0 and _fits(fullest, slots):
+        if (room - INDEX_SLOT * slots) % INDEX_ENTRY == 0 and _fits(view, slots):
             return slots
     return 0
 

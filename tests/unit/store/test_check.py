@@ -1,0 +1,196 @@
+"""A damaged place is found and named by file and position."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from contrailmq.admin.commands.store import main
+from contrailmq.errors import StoreError
+from contrailmq.store.check import check
+from contrailmq.store.findings import Report, Severity
+from contrailmq.store.reader import StoreReader
+from testkit.golden import store_directories
+
+GOLDEN = {directory.name: directory for directory in store_directories()}
+CLEAN = GOLDEN["v49-clean"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    target = tmp_path / "store"
+    shutil.copytree(CLEAN.path, target)
+    return target
+
+
+def _check(root: Path) -> Report:
+    with StoreReader(root) as reader:
+        return check(reader)
+
+
+def _damages(root: Path) -> list[tuple[str, int]]:
+    return [
+        (str(Path(finding.path).relative_to(root)), finding.position)
+        for finding in _check(root).findings
+        if finding.severity is Severity.DAMAGE
+    ]
+
+
+def _change(path: Path, position: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    content[position : position + len(data)] = data
+    path.write_bytes(content)
+
+
+def test_a_whole_directory_is_whole(copy: Path) -> None:
+    assert _damages(copy) == []
+
+
+def _some_message() -> dict[str, int]:
+    return list(CLEAN.rows("message"))[40]
+
+
+@pytest.mark.parametrize("field", [0, 4, 8, 28, 84, 88])
+def test_a_changed_record_is_found_where_it_is(copy: Path, field: int) -> None:
+    message = _some_message()
+    segment = sorted((copy / "commitlog").iterdir())[0]
+    size = segment.stat().st_size
+    segment = copy / "commitlog" / f"{message['commitLogOffset'] // size * size:020d}"
+    at = message["commitLogOffset"] % size
+    _change(segment, at + field, bytes([segment.read_bytes()[at + field] ^ 0xFF]))
+    assert (f"commitlog/{segment.name}", at) in _damages(copy)
+
+
+@pytest.mark.parametrize("field", [0, 7, 8, 11, 12, 19])
+def test_a_changed_unit_is_found_where_it_is(copy: Path, field: int) -> None:
+    file = copy / "consumequeue/GoldCleanA/1" / f"{0:020d}"
+    _change(file, 20 * 3 + field, bytes([file.read_bytes()[20 * 3 + field] ^ 0xFF]))
+    assert ("consumequeue/GoldCleanA/1/" + file.name, 60) in _damages(copy)
+
+
+def test_a_missing_queue_is_noticed(copy: Path) -> None:
+    shutil.rmtree(copy / "consumequeue/GoldCleanA/2")
+    report = _check(copy)
+    assert any("GoldCleanA queue 2" in finding.text for finding in report.findings)
+
+
+def test_a_short_queue_is_noticed(copy: Path) -> None:
+    file = sorted((copy / "consumequeue/GoldCleanA/2").iterdir())[-1]
+    _change(file, 0, bytes(file.stat().st_size))
+    report = _check(copy)
+    assert any("not in GoldCleanA queue 2" in finding.text for finding in report.findings)
+
+
+def test_index_chains_slots_and_entries(copy: Path) -> None:
+    for position, data in [(40 + 4 * 7, b"\x00\x00\x00\xc8"), (32, b"\0\0\0\1"), (36, b"\0\0\1\0")]:
+        shutil.rmtree(copy)
+        shutil.copytree(CLEAN.path, copy)
+        file = sorted((copy / "index").iterdir())[0]
+        _change(file, position, data)
+        assert any(path.startswith("index/") for path, _ in _damages(copy)), position
+    file = sorted((copy / "index").iterdir())[1]
+    _change(file, 40 + 400 + 20 * 9 + 4, (1 << 40).to_bytes(8, "big"))
+    assert (f"index/{file.name}", 40 + 400 + 20 * 9) in _damages(copy)
+
+
+def test_files_of_a_wrong_size_or_gone(copy: Path) -> None:
+    segments = sorted((copy / "commitlog").iterdir())
+    segments[1].unlink()
+    assert (f"commitlog/{segments[2].name}", -1) in _damages(copy)
+    (copy / "checkpoint").write_bytes(b"short")
+    assert ("checkpoint", -1) in _damages(copy)
+
+
+def test_a_config_file_that_cannot_be_read(copy: Path) -> None:
+    (copy / "config/delayOffset.json").write_bytes(b"{")
+    assert ("config/delayOffset.json", -1) in _damages(copy)
+    (copy / "config/topics.json").write_bytes(b"{")  # has a .bak
+    assert ("config/topics.json", -1) not in _damages(copy)
+
+
+def test_a_killed_broker_is_a_note_and_a_torn_record_is_damage() -> None:
+    killed = _check(GOLDEN["v49-killed"].path)
+    assert killed.is_whole
+    assert killed.totals[Severity.NOTE] == 2
+    torn = _check(GOLDEN["v49-torn"].path)
+    assert not torn.is_whole
+
+
+def test_not_a_store_directory(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not a store directory"):
+        StoreReader(tmp_path)
+
+
+def _run(*argv: str) -> tuple[int, str]:
+    out = io.StringIO()
+    return main(argv, out), out.getvalue()
+
+
+def test_command_check_says_it_by_its_exit_code() -> None:
+    code, text = _run("check", str(CLEAN.path))
+    assert (code, text.splitlines()[-1]) == (0, "whole")
+    code, text = _run("check", str(GOLDEN["v49-torn"].path))
+    assert code == 1
+    assert "commitlog" in text
+    assert " at " in text
+    code, text = _run("check", "--json", str(GOLDEN["v49-torn"].path))
+    assert code == 1
+    assert json.loads(text.splitlines()[-1])["whole"] is False
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_command_dump_has_the_fields_of_the_expected_rows(name: str) -> None:
+    code, text = _run("dump", "--json", str(GOLDEN[name].path))
+    assert code == 0
+    found = [json.loads(line) for line in text.splitlines()]
+    expected = list(GOLDEN[name].rows("message"))
+    order = [(row["topic"], row["queueId"], row["queueOffset"]) for row in found]
+    assert order == sorted(order)
+    place = "commitLogOffset"
+    assert sorted(found, key=lambda row: row[place]) == sorted(expected, key=lambda r: r[place])
+
+
+def test_command_dump_chooses() -> None:
+    def offsets(*argv: str) -> set[int]:
+        _, text = _run("dump", "--json", str(CLEAN.path), *argv)
+        return {json.loads(line)["commitLogOffset"] for line in text.splitlines()}
+
+    rows = list(CLEAN.rows("message"))
+
+    def expected(**wanted: object) -> set[int]:
+        return {
+            row["commitLogOffset"]
+            for row in rows
+            if all(row.get(k, row["properties"].get(k)) == v for k, v in wanted.items())
+        }
+
+    some = rows[50]
+    topic, ms = some["topic"], some["storeTimestamp"]
+    assert offsets("-t", topic) == expected(topic=topic)
+    assert offsets("-t", topic, "-q", "1") == expected(topic=topic, queueId=1)
+    assert offsets("--tag", "TagA") == expected(TAGS="TagA")
+    key = some["uniqKey"]
+    assert offsets("--key", key) == offsets("-t", topic, "--key", key) == expected(uniqKey=key)
+    since = {row["commitLogOffset"] for row in rows if row["storeTimestamp"] >= ms}
+    assert offsets("--from", str(ms)) == since
+    assert offsets("--to", str(ms)) == {row["commitLogOffset"] for row in rows} - since
+    assert len(offsets("-n", "5")) == 5
+
+
+def test_commands_ls_and_stats() -> None:
+    code, text = _run("ls", str(CLEAN.path))
+    assert code == 0
+    assert "GoldCleanA" in text
+    _, text = _run("ls", "--json", "-t", "GoldCleanA", str(CLEAN.path))
+    assert [json.loads(line)["queue_id"] for line in text.splitlines()] == [0, 1, 2, 3]
+    assert _run("ls", "-t", "NoSuchTopic", str(CLEAN.path))[0] == 1
+    _, text = _run("stats", "--json", str(CLEAN.path))
+    stats = json.loads(text)
+    assert stats["state"] == "stopped"
+    assert stats["messages"] == len(list(CLEAN.rows("message")))
+    code, text = _run("stats", str(GOLDEN["v49-killed"].path))
+    assert (code, "killed" in text) == (0, True)
