@@ -248,9 +248,14 @@ class Broker:
             saving.changed()
             registration.changed()
 
+        def on_settings(old: BrokerSettings, new: BrokerSettings) -> None:
+            if new.permission != old.permission:
+                tables.topics.version.bump()  # name servers see changed permissions only so
+            registration.changed()
+
         tables.topics.on_change = on_topic
         tables.groups.on_change = lambda group: saving.changed()
-        tables.live.on_change = lambda old, new: registration.changed()
+        tables.live.on_change = on_settings
         parts.configuration.on_store = parts.putting.use
 
         def on_readable(topic: str, queue_id: int, offset: int) -> None:

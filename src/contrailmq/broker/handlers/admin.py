@@ -8,8 +8,8 @@ from contrailmq.broker.handlers.admin_broker import (
     AclOff,
     BrokerConfig,
     CleanUp,
+    DescribeRuntime,
     Replication,
-    RuntimeInfo,
     cold_data_flow,
     no_timer,
 )
@@ -180,7 +180,7 @@ def _broker_handlers(parts: Parts, files: SmallFiles) -> dict[int, Handler]:
     replication = Replication(parts.store, parts.identity)
     acl = AclOff()
     return {
-        RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(parts.runtime),
+        RequestCode.GET_BROKER_RUNTIME_INFO: DescribeRuntime(parts.runtime),
         RequestCode.GET_BROKER_CONFIG: config.get,
         RequestCode.UPDATE_BROKER_CONFIG: config.update,
         RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: clean.queues,

@@ -37,7 +37,7 @@ COLD_GROUP_SIZE: Final = 3_145_728  # the defaults of a control that is off
 COLD_GLOBAL_SIZE: Final = 104_857_600
 
 
-class RuntimeInfo:
+class DescribeRuntime:
     """Request code 28."""
 
     def __init__(self, runtime: Runtime) -> None:
