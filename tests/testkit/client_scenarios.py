@@ -271,6 +271,30 @@ async def pull_all(reader: PullConsumer, topic: str, count: int) -> list[Receive
     return found
 
 
+async def raising_sends_back(place: Place) -> None:
+    """Leaving the block by an exception gives the message in hand back, and only that one."""
+    topic, group = place.topic("Raise"), f"Raise_{place.tag}"
+    settings = ConsumerSettings(retries_max=0)  # so that going back means the dead letters
+    async with place.producer() as producer:
+        await producer.send(Message(topic, b"good"), key="k")
+        await producer.send(Message(topic, b"bad"), key="k")
+        try:
+            async with place.push("Raise", "Raise", settings=settings) as consumer:
+                async for message in consumer:
+                    if message.body == b"bad":
+                        raise KeyError("cannot do this one")
+        except KeyError:
+            pass
+        async with PullConsumer(
+            f"RaiseReader_{place.tag}", name_servers=place.name_servers, client=place.client
+        ) as reader:
+            found = await pull_all(reader, f"%DLQ%{group}", 1)
+        assert [m.body for m in found] == [b"bad"]
+        await producer.send(Message(topic, b"next"), key="k")
+        async with place.push("Raise", "Raise", settings=settings) as consumer:
+            assert [m.body for m in await take(consumer, 1)] == [b"next"]
+
+
 async def offsets_survive(place: Place) -> None:
     """What was acknowledged is not delivered again to the next consumer of the group."""
     topic = place.topic("Resume")
@@ -591,6 +615,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     delayed,
     ordered,
     retries_and_dead_letters,
+    raising_sends_back,
     offsets_survive,
     shared_group,
     broadcast,
