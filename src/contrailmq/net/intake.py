@@ -47,11 +47,12 @@ class Intake:
             return
         if buffer is self._stash and position == 0 and end < len(buffer):
             return
-        needed = rest + 1
+        room = STASH_SIZE_MIN
         if rest >= LENGTH_SIZE:
             size = int.from_bytes(buffer[position : position + LENGTH_SIZE], "big")
-            needed = max(needed, LENGTH_SIZE + size)
-        stash = bytearray(max(rest + 1, min(needed, max(STASH_SIZE_MIN, 4 * rest))))
+            missing = LENGTH_SIZE + size - rest  # below 0 when whole frames have to wait
+            room = min(missing, max(STASH_SIZE_MIN, 3 * rest)) if missing > 0 else STASH_SIZE_MIN
+        stash = bytearray(rest + room)
         memoryview(stash)[:rest] = memoryview(buffer)[position:end]
         self._stash, self._end = stash, rest
 
