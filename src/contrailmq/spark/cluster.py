@@ -49,6 +49,11 @@ PAUSE_MAX_S: Final = 2.0
 ROUTE_LIFE_MS: Final = 10_000
 
 
+def pause(seconds: float) -> None:
+    """Do nothing for a while: a task has a thread of its own."""
+    threading.Event().wait(seconds)
+
+
 class Patience:
     """Tries again until time is over: ``pause`` waits a little longer each time, or raises."""
 
@@ -66,7 +71,7 @@ class Patience:
         """Wait before the next try; raises ``error`` when there has been enough of it."""
         if self._clock.monotonic_ms() + self._pause_s * 1000 > self._until_ms:
             raise error
-        threading.Event().wait(self._pause_s)
+        pause(self._pause_s)
         self._pause_s = min(PAUSE_MAX_S, self._pause_s * 2)
 
 

@@ -105,8 +105,8 @@ class SinkOptions:
     group: str = "spark_sink"
     batch_size: int = 128 * 1024
     batch_count: int = 1000
-    in_flight: int = 8
-    compress_over: int = 0
+    in_flight: int = 4
+    compress_over: int = 4096
     compression: Compression = Compression.ZLIB
     once: bool = False
     query_id: str | None = None
@@ -235,14 +235,17 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     delivery = options.text("delivery") or "at-least-once"
     if delivery not in ("at-least-once", "effectively-once"):
         raise ConfigError(f"delivery={delivery!r}: expected at-least-once or effectively-once")
+    over = options.text("compressOver")
+    if over is not None and not over.isdigit():
+        raise ConfigError(f"compressOver={over!r}: expected a number of bytes, 0 for never")
     return SinkOptions(
         access=_access(options),
         topic=options.text("topic"),
         group=options.text("group") or "spark_sink",
         batch_size=options.count("batchSize") or 128 * 1024,
         batch_count=options.count("batchCount") or 1000,
-        in_flight=options.count("inFlight") or 8,
-        compress_over=options.count("compressOver") or 0,
+        in_flight=options.count("inFlight") or 4,
+        compress_over=4096 if over is None else int(over),
         compression=options.parsed("compression", _compression) or Compression.ZLIB,
         once=delivery == "effectively-once",
         query_id=options.text("queryId"),

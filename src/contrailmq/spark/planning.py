@@ -87,3 +87,17 @@ def limited(starts: Offsets, ends: Offsets, rows: int) -> dict[MessageQueue, int
             shares[queue] += 1
             left -= 1
     return {queue: starts[queue] + shares[queue] for queue in ends}
+
+
+def limited_size(
+    starts: Offsets, ends: Offsets, sizes: Mapping[MessageQueue, float], *, size_max: int
+) -> dict[MessageQueue, int]:
+    """New ends so that about ``size_max`` bytes are read, at messages of about these sizes.
+
+    At least one row is read: a message larger than the limit must not stop a stream.
+    """
+    total = sum((end - starts[queue]) * sizes.get(queue, 0.0) for queue, end in ends.items())
+    if total <= size_max:
+        return dict(ends)
+    rows = sum(end - starts[queue] for queue, end in ends.items())
+    return limited(starts, ends, max(1, int(rows * size_max / total)))

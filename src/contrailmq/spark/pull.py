@@ -18,7 +18,7 @@ import logging
 import struct
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from contrailmq._native.records import STOP_END, scan_records
@@ -304,41 +304,29 @@ class _Flow:
         count = FILTER_COUNT if line.chained else chunk.end - chunk.at
         chunk.asked = count
         if self._wire.signs:
-            command = self._command(line.part.queue, chunk.at, count)
+            command = pull_command(
+                self._subscription, line.part.queue, offset=chunk.at, count=count
+            )
             data = self._wire.encode(command)
             self._asked[command.opaque] = (line, chunk)
             return data
         opaque = self._wire.next_opaque()
         self._asked[opaque] = (line, chunk)
-        header = (line.template % (count, chunk.at, opaque)).encode()
+        header = (line.template % (chunk.at, count, opaque)).encode()
         return _LENGTHS.pack(4 + len(header), len(header)) + header
 
     def _template(self, queue: MessageQueue) -> str:
-        """The request as text with places for count, offset and number."""
+        """The request as text with places for offset, count and number."""
         offset_mark, count_mark, opaque_mark = 7_777_777_777_777, 77_777_771, 77_777_772
-        command = self._command(queue, offset_mark, count_mark)
+        command = pull_command(self._subscription, queue, offset=offset_mark, count=count_mark)
         command.opaque = opaque_mark
         frame = command.encode()
         text = frame[8:].decode().replace("%", "%%")
-        places = [str(mark) for mark in (count_mark, offset_mark, opaque_mark)]
+        places = [str(mark) for mark in (offset_mark, count_mark, opaque_mark)]
         assert sorted(places, key=text.index) == places, "the header's order has changed"
         for place in places:
             text = text.replace(place, "%d", 1)
         return text
-
-    def _command(self, queue: MessageQueue, offset: int, count: int) -> Command:
-        header = PullMessageRequest(
-            consumer_group=self._subscription.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=count,
-            sys_flag=SUBSCRIPTION_FLAG,
-            subscription=self._subscription.expression,
-            expression_type=self._subscription.kind,
-            broker_name=queue.broker_name,
-        )
-        return Command.request(RequestCode.PULL_MESSAGE, header)
 
     def _groups(self, broker: str) -> Iterator[Group]:
         """What is ready, one group an arena."""
@@ -376,3 +364,38 @@ def _positions(data: bytearray, bodies: Sequence[tuple[Any, int, int, int]]) -> 
     view.release()
     del positions[count:]
     return positions
+
+
+def record_sizes(
+    brokers: Brokers, group: str, starts: Mapping[MessageQueue, int]
+) -> dict[MessageQueue, float]:
+    """About how large the records of each queue are from an offset on: the mean of one pull."""
+    everything = Subscription(group)
+    questions = [
+        (queue, pull_command(everything, queue, offset=at, count=STRIDE_FIRST))
+        for queue, at in starts.items()
+    ]
+    found: dict[MessageQueue, float] = {}
+    for (queue, at), answer in zip(starts.items(), brokers.ask_all(questions), strict=True):
+        if answer.code == ResponseCode.SUCCESS:
+            count = int(answer.fields["nextBeginOffset"]) - at
+            found[queue] = len(answer.body) / max(1, count)
+    return found
+
+
+def pull_command(
+    subscription: Subscription, queue: MessageQueue, *, offset: int, count: int
+) -> Command:
+    """One pull, answered at once."""
+    header = PullMessageRequest(
+        consumer_group=subscription.group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=SUBSCRIPTION_FLAG,
+        subscription=subscription.expression,
+        expression_type=subscription.kind,
+        broker_name=queue.broker_name,
+    )
+    return Command.request(RequestCode.PULL_MESSAGE, header)

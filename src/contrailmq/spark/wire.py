@@ -123,7 +123,8 @@ class Wire:
         """Wait for the next bytes; the answers they complete, each pinning its arena once."""
         arena = self._room()
         try:
-            size = self._socket.recv_into(arena.view[arena.filled :], RECEIVE_SIZE)
+            room = arena.view[arena.filled : arena.filled + RECEIVE_SIZE]
+            size = self._socket.recv_into(room)
         except TimeoutError as error:
             raise RequestTimeout(f"{self.address} does not answer") from error
         except OSError as error:

@@ -1,0 +1,153 @@
+"""Offsets of a stream as Spark keeps them in its checkpoint, and how a stream moves on.
+
+Theory of operation.  Spark asks for the initial offset more than once and again when the first
+batch is replayed, so "latest" or "committed" must not be resolved there.  The initial offset is
+therefore a symbol, ``{"v": 1, "start": "latest"}``; the first end offset has both ends in it::
+
+    {"v": 1, "from": {topic: {broker: {queue id: offset}}}, "to": {...}}
+
+and later ones the new ``to``, with ``from`` for queues that have appeared since.  A batch is
+``to`` of its start, or where that has no such queue ``from`` of its end, to ``to`` of its end: the
+same rows whenever it is replayed.  The first trigger makes a batch even of no rows, so that the
+place where the stream begins is written down at once.
+
+Queues that appear later begin at their first message.  Queues that disappear keep their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from contrailmq.errors import ConfigError
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.spark.loss import DataLoss, Losses
+from contrailmq.spark.options import EARLIEST, Position
+from contrailmq.spark.places import QueueBounds, resolve
+from contrailmq.spark.planning import Offsets, QueueRange
+
+VERSION: Final = 1
+_EARLIEST: Final = Position(word=EARLIEST)
+
+Offset = dict[str, Any]
+Limit = Callable[[Offsets, Offsets], Offsets]
+
+
+def symbol(place: Position) -> Offset:
+    """The initial offset: what the user said, not what it means."""
+    return {"v": VERSION, "start": str(place)}
+
+
+def offset_of(to: Offsets, begun: Offsets | None = None) -> Offset:
+    """An offset to write down; ``begun`` is where queues that are new in it begin."""
+    found: Offset = {"v": VERSION}
+    if begun:
+        found["from"] = _nested(begun)
+    found["to"] = _nested(to)
+    return found
+
+
+def reached(offset: Offset) -> dict[MessageQueue, int]:
+    """How far each queue has been read at an offset; empty for a symbol."""
+    return _flat(_checked(offset).get("to", {}))
+
+
+def ranges(start: Offset, end: Offset) -> list[QueueRange]:
+    """What the batch between two offsets reads, sorted by queue."""
+    before, begun = reached(start), _flat(_checked(end).get("from", {}))
+    found = []
+    for queue, until in sorted(reached(end).items()):
+        since = before.get(queue, begun.get(queue, until))
+        if since < until:
+            found.append(QueueRange(queue, since, until))
+    return found
+
+
+class Advance:
+    """Finds the next end offset of a stream."""
+
+    def __init__(self, place: Position, *, group: str | None, losses: Losses) -> None:
+        self._place = place
+        self._group = group
+        self._losses = losses
+        self.ends: dict[MessageQueue, int] = {}  # what was there when last looked
+        self._begun: dict[MessageQueue, int] = {}
+
+    def next(
+        self,
+        start: Offset,
+        bounds: QueueBounds,
+        queues: Sequence[MessageQueue],
+        *,
+        limit: Limit,
+        target: Offsets | None = None,
+    ) -> Offset:
+        """The end of the next batch; ``start`` itself when there is nothing new.
+
+        Nothing behind ``target`` is read, nor more than ``limit`` allows.
+        """
+        before = reached(start)
+        is_first = "to" not in start
+        new = [queue for queue in queues if queue not in before]
+        begun = self._begin(bounds, new, is_first=is_first)
+        starts = {**begun, **before}
+        ends = self._ends(bounds, queues, target)
+        for queue, end in ends.items():
+            if end < before.get(queue, 0) and target is None:
+                self._losses.note(DataLoss(queue, end, before[queue], "not in the queue any more"))
+        ends = {queue: end for queue, end in ends.items() if queue in starts}
+        waiting = {q: end for q, end in ends.items() if end > starts[q]}
+        allowed = limit({q: starts[q] for q in waiting}, waiting) if waiting else {}
+        shrunk = {q: end for q, end in ends.items() if end < starts[q] and target is None}
+        if not allowed and not is_first and not shrunk:
+            return start
+        return offset_of({**starts, **allowed, **shrunk}, begun)
+
+    def _begin(
+        self, bounds: QueueBounds, new: Sequence[MessageQueue], *, is_first: bool
+    ) -> dict[MessageQueue, int]:
+        """Where new queues begin; asked once, for the answer to "latest" changes."""
+        unknown = [queue for queue in new if queue not in self._begun]
+        if unknown:
+            place = self._place if is_first else _EARLIEST
+            first = bounds.first_offsets(unknown)
+            found = resolve(bounds, unknown, place, group=self._group)
+            for queue in unknown:
+                if found[queue] < first[queue] and place.offsets:
+                    self._losses.note_deleted(queue, found[queue], first[queue])
+                self._begun[queue] = max(found[queue], first[queue])
+        return {queue: self._begun[queue] for queue in new}
+
+    def _ends(
+        self, bounds: QueueBounds, queues: Sequence[MessageQueue], target: Offsets | None
+    ) -> dict[MessageQueue, int]:
+        if target is not None:
+            self.ends = {queue: target[queue] for queue in queues if queue in target}
+        else:
+            self.ends = bounds.end_offsets(queues)
+        return self.ends
+
+
+def _checked(offset: Offset) -> Offset:
+    if offset.get("v") != VERSION:
+        raise ConfigError(
+            f"offset {str(offset)[:200]} in the checkpoint is not of this source, or of a newer one"
+        )
+    return offset
+
+
+def _nested(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for queue, offset in sorted(offsets.items()):
+        by_broker = found.setdefault(queue.topic, {})
+        by_broker.setdefault(queue.broker_name, {})[str(queue.queue_id)] = offset
+    return found
+
+
+def _flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[MessageQueue, int]:
+    return {
+        MessageQueue(topic, broker, int(queue_id)): int(offset)
+        for topic, brokers in nested.items()
+        for broker, offsets in brokers.items()
+        for queue_id, offset in offsets.items()
+    }

@@ -1,0 +1,146 @@
+"""``write.format("rocketmq")`` and ``writeStream.format("rocketmq")``: DataFrames into topics.
+
+A task's rows are with their brokers when it ends; ``commit`` has nothing left to do.  A task that
+is run again writes again: at least once.  With ``delivery=effectively-once`` its rows carry the
+same unique keys again and are skipped where they are there (see ``outbox``).
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from contrailmq.clock import Clock, SystemClock
+from contrailmq.errors import ConfigError
+from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.options import SinkOptions
+from contrailmq.spark.outbox import Outbox
+from contrailmq.spark.sink_rows import Numbering, RowBatch, check_columns
+
+log = logging.getLogger(__name__)
+
+
+class Written(WriterCommitMessage):
+    """What one task did: rows sent, and rows that were there already."""
+
+    def __init__(self, sent: int, skipped: int) -> None:
+        super().__init__()
+        self.sent = sent
+        self.skipped = skipped
+
+
+class TopicWriter(DataSourceArrowWriter):
+    """Writes a batch DataFrame."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+        _check(options, schema, overwrite=overwrite)
+        if options.once and options.query_id is None:
+            raise ConfigError(
+                "delivery=effectively-once needs the option queryId for a batch write: a name that"
+                " is the same when this write is repeated, and another for any other write"
+            )
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Send the rows of one partition."""
+        return write_rows(iterator, self._options, query=self._options.query_id, batch="0")
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+        _check(options, schema, overwrite=False)
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Send the rows of one partition of one micro-batch."""
+        context = TaskContext.get()
+        query = self._options.query_id
+        batch = None
+        if context is not None:
+            query = query or context.getLocalProperty("sql.streaming.queryId")
+            batch = context.getLocalProperty("streaming.sql.batchId")
+        if self._options.once and (query is None or batch is None):
+            raise ConfigError("Spark does not say which query and batch this is; set queryId")
+        return write_rows(iterator, self._options, query=query, batch=batch or "")
+
+    def commit(self, messages: Any, batchId: int) -> None:
+        """Everything is with the brokers already."""
+        found = [message for message in messages if isinstance(message, Written)]
+        log.info(
+            "batch written batch=%s sent=%s skipped=%s",
+            batchId,
+            sum(message.sent for message in found),
+            sum(message.skipped for message in found),
+        )
+
+    def abort(self, messages: Any, batchId: int) -> None:
+        """What was sent stays; the batch will be written again."""
+        log.warning("batch aborted batch=%s", batchId)
+
+
+def write_rows(
+    batches: Iterator[Any],
+    options: SinkOptions,
+    *,
+    query: str | None,
+    batch: str,
+    clock: Clock | None = None,
+) -> Written:
+    """Send Arrow batches to their topics: what a task does. Returns when brokers have them."""
+    gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
+    clock = clock if clock is not None else SystemClock()
+    context = TaskContext.get()
+    partition = context.partitionId() if context is not None else 0
+    numbering = _numbering(query, batch, partition, once=options.once)
+    base = 0
+    flags = options.compression.flags
+    with (
+        closing(Brokers(options.access, clock=clock)) as brokers,
+        closing(Outbox(brokers, options, numbering=numbering, clock=clock)) as outbox,
+    ):
+        for arrow in batches:
+            rows = RowBatch(
+                arrow,
+                numbering=numbering,
+                base=base,
+                own_keys=not options.once,
+                compress_over=options.compress_over,
+                compression=options.compression,
+            )
+            for topic, chosen in rows.topics(options.topic):
+                count = outbox.queue_count(topic)
+                for run in rows.runs(topic, chosen, queue_count=count, salt=partition):
+                    used = flags if run.is_compressed else 0
+                    outbox.add(run, encoder=rows.encoder, base=base, flags=used)
+            base += arrow.num_rows
+        outbox.flush()
+        return Written(outbox.sent, outbox.skipped)
+
+
+def _check(options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+    if overwrite:
+        raise ConfigError("a topic cannot be overwritten; use mode('append')")
+    check_columns(schema, topic=options.topic)
+
+
+def _numbering(query: str | None, batch: str, partition: int, *, once: bool) -> Numbering:
+    """Unique keys: the same for the same work when that matters, else unlike any other."""
+    if not once:
+        return Numbering(random.Random().randbytes(8), bytes(4))
+    name = f"{query}\0{batch}\0{partition}".encode()
+    return Numbering(hashlib.sha256(name).digest()[:8], bytes(4))

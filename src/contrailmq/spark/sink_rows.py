@@ -1,0 +1,222 @@
+"""Rows of a DataFrame as messages: which column goes where, which queue a row goes to.
+
+Columns: ``body`` (required; binary or string), ``keys`` (a string with blanks between keys, or an
+array of strings), ``tags``, ``properties`` (map), ``topic``, ``unique_key``.  Other columns are not
+written, so a DataFrame that was read from a topic can be written as it is; of its properties those
+that brokers and clients make themselves are left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
+
+from contrailmq._native.batch_rows import Encoder, Pairs, Spans, hash_rows
+from contrailmq.errors import ConfigError
+from contrailmq.protocol.compression import Compression, compress
+from contrailmq.protocol.ids import java_hash
+from contrailmq.protocol.properties import (
+    PROPERTY_KEYS,
+    PROPERTY_SHARDING_KEY,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQUE_KEY,
+    RESERVED_PROPERTIES,
+)
+
+SPREAD_ROWS: Final = 512  # rows without a key go to one queue in runs of so many: fuller batches
+_TEXT_COLUMNS: Final = {
+    "keys": PROPERTY_KEYS,
+    "tags": PROPERTY_TAGS,
+    "unique_key": PROPERTY_UNIQUE_KEY,
+}
+_NO_BYTES: Final = b""
+
+
+def check_columns(schema: StructType, *, topic: str | None) -> None:
+    """Raise unless messages can be made of rows of this schema."""
+    kinds: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
+    wanted: dict[str, tuple[type[DataType], ...]] = {
+        "body": (BinaryType, StringType),
+        "keys": (StringType, ArrayType),
+        "tags": (StringType,),
+        "topic": (StringType,),
+        "unique_key": (StringType,),
+        "properties": (MapType,),
+    }
+    if "body" not in kinds:
+        raise ConfigError(f"a column body is needed; there are {', '.join(kinds)}")
+    if topic is None and "topic" not in kinds:
+        raise ConfigError("give the option topic, or a column topic")
+    for name, allowed in wanted.items():
+        if name in kinds and not isinstance(kinds[name], allowed):
+            names = " or ".join(kind.typeName() for kind in allowed)
+            raise ConfigError(f"column {name} is {kinds[name].simpleString()}, expected {names}")
+
+
+class Numbering(NamedTuple):
+    """How rows get unique keys: ``origin`` is 8 bytes, ``time`` 4; the row number does the rest."""
+
+    origin: bytes
+    time: bytes
+
+    def unique_key(self, row: int) -> str:
+        """The unique key of a row, as the encoder writes it."""
+        number = row.to_bytes(4, "big")
+        return (self.origin + number[:2] + self.time + number[2:]).hex().upper()
+
+
+class Run(NamedTuple):
+    """Rows for one queue, in order, all compressed or none; ``numbers`` count from the task on."""
+
+    topic: str
+    queue_index: int
+    rows: array[int]
+    is_compressed: bool
+
+
+class RowBatch:
+    """One Arrow batch on its way into messages."""
+
+    def __init__(
+        self,
+        batch: Any,
+        *,
+        numbering: Numbering,
+        base: int,
+        own_keys: bool,
+        compress_over: int,
+        compression: Compression,
+    ) -> None:
+        """``base`` is the number of its first row; ``own_keys``: a unique_key column counts."""
+        self._columns = {name: batch.column(name) for name in batch.schema.names}
+        self.count = batch.num_rows
+        self.base = base
+        body, self._compressed = _bodies(self._columns["body"], compress_over, compression)
+        self._keys = _keys(self._columns.get("keys"))
+        texts = []
+        for name, wire_name in _TEXT_COLUMNS.items():
+            column = self._keys if name == "keys" else self._columns.get(name)
+            if column is not None and (name != "unique_key" or own_keys):
+                texts.append(_spans(wire_name, column))
+        self.encoder = Encoder(_spans("", body), texts, self._pairs())
+        if not (own_keys and "unique_key" in self._columns):
+            self.encoder.number(numbering.origin, numbering.time, base)
+
+    def topics(self, default: str | None) -> Iterator[tuple[str, Any]]:
+        """Each topic of the batch with the numbers of its rows; None means all rows."""
+        if default is not None:
+            yield default, None
+            return
+        names = self._columns["topic"].dictionary_encode()
+        if names.null_count:
+            raise ConfigError("a row has no topic: the column topic is null")
+        indices = np.asarray(names.indices)
+        for index, name in enumerate(names.dictionary.to_pylist()):
+            yield name, np.flatnonzero(indices == index)
+
+    def runs(self, topic: str, rows: Any, *, queue_count: int, salt: int) -> Iterator[Run]:
+        """The rows of a topic by queue; rows with equal first keys go to one queue."""
+        chosen = self._choose(queue_count, salt)
+        if rows is None:
+            order = np.argsort(chosen, kind="stable")
+        else:
+            order = rows[np.argsort(chosen[rows], kind="stable")]
+        borders = np.searchsorted(chosen[order], np.arange(queue_count + 1))
+        for index in range(queue_count):
+            mine = order[borders[index] : borders[index + 1]]
+            if len(mine) == 0:
+                continue
+            if self._compressed is None:
+                yield Run(topic, index, _numbers(mine), False)
+                continue
+            flags = self._compressed[mine]
+            changes = np.flatnonzero(np.diff(flags)) + 1
+            for part in np.split(mine, changes):
+                yield Run(topic, index, _numbers(part), bool(self._compressed[part[0]]))
+
+    def _choose(self, queue_count: int, salt: int) -> Any:
+        numbers = np.arange(self.base, self.base + self.count)
+        spread = ((numbers // SPREAD_ROWS + salt) % queue_count).astype(np.int32)
+        if self._keys is None:
+            return spread
+        chosen = np.empty(self.count, np.int32)
+        left = hash_rows(_spans("", self._keys), self.count, queue_count, chosen)
+        if left:
+            for row in np.flatnonzero(chosen == -2):
+                key = self._keys[int(row)].as_py().split(" ", 1)[0]
+                chosen[row] = abs(java_hash(key)) % queue_count
+        return np.where(chosen == -1, spread, chosen)
+
+    def _pairs(self) -> Pairs | None:
+        column = self._columns.get("properties")
+        if column is None:
+            return None
+        names, values = column.keys, column.items
+        dropped = RESERVED_PROPERTIES - {PROPERTY_SHARDING_KEY}
+        dropped -= {wire for name, wire in _TEXT_COLUMNS.items() if name not in self._columns}
+        dropped |= {PROPERTY_UNIQUE_KEY}
+        skip = np.zeros(len(names), np.uint8)
+        if len(names):
+            encoded = names.dictionary_encode()
+            flags = np.array([n in dropped for n in encoded.dictionary.to_pylist()], np.uint8)
+            skip = flags[np.asarray(encoded.indices)]
+        validity, offsets = column.buffers()[:2]
+        return Pairs(
+            _ints(offsets, column.offset + len(column) + 1),
+            _NO_BYTES if validity is None else memoryview(validity).cast("B"),
+            column.offset,
+            _spans("", names),
+            _spans("", values),
+            skip,
+        )
+
+
+def _spans(name: str, column: Any) -> Spans:
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        column = column.cast(pa.binary())
+    validity, offsets, data = column.buffers()
+    return Spans(
+        name.encode(),
+        _ints(offsets, column.offset + len(column) + 1),
+        _NO_BYTES if data is None else memoryview(data).cast("B"),
+        _NO_BYTES if validity is None else memoryview(validity).cast("B"),
+        column.offset,
+    )
+
+
+def _ints(buffer: Any, count: int) -> Any:
+    if buffer is None or buffer.size == 0:
+        return memoryview(bytes(4)).cast("i")
+    return memoryview(buffer).cast("B").cast("i")[:count]
+
+
+def _keys(column: Any) -> Any:
+    if column is None or not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        return column
+    return pc.binary_join(column, " ")
+
+
+def _bodies(column: Any, over: int, compression: Compression) -> tuple[Any, Any]:
+    """The bodies, large ones compressed, and which those are; None when none is."""
+    if not over:
+        return column, None
+    large = pc.fill_null(pc.greater_equal(pc.binary_length(column), over), False)
+    if not pc.any(large).as_py():
+        return column, None
+    flags = np.asarray(large)
+    bodies = column.cast(pa.binary()).to_pylist()
+    for row in np.flatnonzero(flags):
+        bodies[row] = compress(bodies[row], compression)
+    return pa.array(bodies, pa.binary()), flags
+
+
+def _numbers(rows: Any) -> array[int]:
+    found = array("q")
+    found.frombytes(rows.astype(np.int64).tobytes())
+    return found

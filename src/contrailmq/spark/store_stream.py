@@ -1,0 +1,103 @@
+"""``spark.readStream.format("rocketmq-store")``: follows store directories that a broker writes.
+
+The same journal as for topics; the bounds come from the consume queues on disk.  Nothing tells this
+reader that a message was not yet acknowledged to its sender: it reads what a broker would serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.spark import journal
+from contrailmq.spark.columns import check_schema
+from contrailmq.spark.directories import Directories
+from contrailmq.spark.journal import Advance, Offset
+from contrailmq.spark.loss import Losses
+from contrailmq.spark.options import EARLIEST, Position, StoreOptions
+from contrailmq.spark.planning import Offsets, limited
+from contrailmq.spark.store_reader import read_store_partition, store_partitions
+
+_EARLIEST: Final = Position(word=EARLIEST)
+
+
+class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The reader of one streaming query over directories."""
+
+    def __init__(self, options: StoreOptions, schema: StructType) -> None:
+        check_schema(schema, with_damage=not options.fail_on_damage)
+        self._options = options
+        self._schema = schema
+        self._place = options.starting or _EARLIEST
+        losses = Losses(fail=options.fail_on_data_loss)
+        self._advance = Advance(self._place, group=None, losses=losses)
+        self._target: dict[MessageQueue, int] | None = None
+        self._open: Directories | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to the tasks: no mapped files."""
+        return {**self.__dict__, "_open": None}
+
+    def initialOffset(self) -> Offset:
+        """A symbol; see ``journal``."""
+        return journal.symbol(self._place)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The end of the next batch."""
+        directories = self._look()
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+
+        def apply(starts: Offsets, ends: Offsets) -> Offsets:
+            return dict(ends) if rows is None else limited(starts, ends, rows)
+
+        queues = directories.queues(self._options.topics)
+        return self._advance.next(start, directories, queues, limit=apply, target=self._target)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of the options."""
+        rows = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def reportLatestOffset(self) -> Offset | None:
+        """What was there when last looked: the difference to the end offset is the lag."""
+        return journal.offset_of(self._advance.ends) if self._advance.ends else None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Remember what is there now; the query ends when it has read that."""
+        directories = self._look()
+        self._target = directories.end_offsets(directories.queues(self._options.topics))
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Divide a batch; the same whenever it is asked for."""
+        found = journal.ranges(start, end)
+        return store_partitions(found, self._options, self._options.tags or "*")
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition as Arrow batches."""
+        return read_store_partition(partition, self._options, self._schema)
+
+    def commit(self, end: Offset) -> None:
+        """Nobody is to be told."""
+
+    def stop(self) -> None:
+        """Forget the mapped files."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _look(self) -> Directories:
+        if self._open is None:
+            self._open = Directories(self._options.paths)
+        else:
+            self._open.refresh()
+        return self._open
