@@ -128,9 +128,13 @@ class RouteBook:
         old = self._routes.get(topic)
         if old is not None and routes.is_same(old, route):
             return
-        self._routes[topic] = route
-        for broker in route.broker_datas:
-            self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+        self._routes.pop(topic, None)
+        self._routes[topic] = route  # last, so that the newest route has the last word below
+        self._brokers = {
+            broker.broker_name: dict(broker.broker_addrs)
+            for known in self._routes.values()
+            for broker in known.broker_datas
+        }  # a broker that is in no route any more is forgotten
         published = routes.publish_route(topic, route)
         if published.queues:
             self._publish[topic] = published
