@@ -85,7 +85,8 @@ class RouteBook:
             raise NoRoute(
                 f"topic {topic!r} has no queue that can be written: its brokers"
                 f" ({', '.join(self.brokers_of(topic)) or 'none'}) are read-only for it or have"
-                " no master; check its permissions with `contrail admin topicRoute`"
+                " no master; look at it with"
+                f" `contrail topic show {topic} -n '{self._name_servers}'`"
             )
         return found
 
@@ -150,5 +151,5 @@ class RouteBook:
             f"no route for topic {topic!r} at {self._name_servers}: the topic does not exist there"
             f" and automatic creation is off (no route for {default_topic} either), or no broker"
             " has registered; create it with"
-            f" `contrail admin updateTopic -n {self._name_servers} -c DefaultCluster -t {topic}`"
+            f" `contrail topic create {topic} -n '{self._name_servers}'`"
         )

@@ -85,7 +85,7 @@ def test_brokers_move_and_go() -> None:
 def test_a_new_topic_is_sent_to_by_the_default_route() -> None:
     async def run() -> None:
         book, answers = make()
-        with pytest.raises(NoRoute, match="create it with `contrail admin updateTopic"):
+        with pytest.raises(NoRoute, match="create it with `contrail topic create T -n"):
             await book.publish("T", default_topic="TBW102", queue_count=4)
         answers.routes["TBW102"] = route(("a", "h:1"))
         found = await book.publish("T", default_topic="TBW102", queue_count=1)
