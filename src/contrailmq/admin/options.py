@@ -1,0 +1,147 @@
+"""Options that commands share: where the cluster is, who asks, moments in time."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from contrailmq.admin.client import AdminClient
+from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
+from contrailmq.clock import SystemClock
+from contrailmq.errors import ClientError, NetworkError
+from contrailmq.net.loop import run
+
+DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
+HINT: Final = "(contrail up starts a cluster here; -n or NAMESRV_ADDR names another)"
+EXIT_CODES: Final = "exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted"
+
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def connection_options() -> argparse.ArgumentParser:
+    """A parent parser with what every command that asks a cluster takes."""
+    parent = argparse.ArgumentParser(add_help=False)
+    group = parent.add_argument_group("connection")
+    group.add_argument(
+        "-n", "--namesrv", metavar="ADDR",
+        help=f"name servers, a:9876;b:9876 (else NAMESRV_ADDR, else {DEFAULT_NAME_SERVER})",
+    )  # fmt: skip
+    group.add_argument("--access-key", metavar="KEY", help="account, where brokers demand one")
+    group.add_argument(
+        "--secret-key", metavar="KEY", help="its secret (else the variable CONTRAIL_SECRET_KEY)"
+    )
+    group.add_argument(
+        "--timeout", type=float, default=5.0, metavar="S", help="seconds to wait for an answer (5)"
+    )
+    return parent
+
+
+def json_option(parser: argparse.ArgumentParser) -> None:
+    """``--json``, the same words everywhere."""
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def name_servers(options: argparse.Namespace) -> str:
+    """Where the cluster is: the option, the variable, this machine."""
+    given: str | None = options.namesrv
+    return given or os.environ.get(NAME_SERVERS_VARIABLE) or DEFAULT_NAME_SERVER
+
+
+def client_settings(options: argparse.Namespace) -> ClientSettings:
+    """How to present ourselves to brokers."""
+    if options.access_key is None:
+        return ClientSettings()
+    secret = options.secret_key or os.environ.get("CONTRAIL_SECRET_KEY", "")
+    if not secret:
+        raise ClientError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
+    return ClientSettings(credentials=Credentials(access_key=options.access_key, secret_key=secret))
+
+
+def administrator(options: argparse.Namespace) -> AdminClient:
+    """The administration client a command line asks for."""
+    return AdminClient(
+        name_servers(options), settings=client_settings(options), timeout_s=options.timeout
+    )
+
+
+def run_command(work: Callable[[], Awaitable[int]]) -> int:
+    """Run a command on a loop; a cluster that cannot be reached gets a hint."""
+
+    async def guarded() -> int:
+        return await work()
+
+    try:
+        return run(guarded())
+    except NetworkError as error:
+        raise ClientError(f"{error} {HINT}") from error
+
+
+def with_admin(options: argparse.Namespace, work: Callable[[AdminClient], Awaitable[int]]) -> int:
+    """Run a command that needs the administration client."""
+
+    async def connected() -> int:
+        async with administrator(options) as admin:
+            return await work(admin)
+
+    return run_command(connected)
+
+
+def moment(text: str) -> int:
+    """Milliseconds since 1970 of ``now``, ``10m`` ago, a local date and time, or as they are."""
+    if text == "now":
+        return SystemClock().now_ms()
+    ago = _SPAN.fullmatch(text.removeprefix("-"))
+    if ago is not None:
+        return SystemClock().now_ms() - int(float(ago[1]) * _UNITS_MS[ago[2]])
+    if text.isascii() and text.isdigit() and len(text) > 8:
+        return int(text)
+    try:
+        return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a span ago (30s, 10m, 2h, 1d), a local time (2026-11-15 10:30), "
+            "or milliseconds"
+        ) from None
+
+
+def start_moment(text: str) -> str | int:
+    """``first``, ``last`` or a moment."""
+    return text if text in ("first", "last") else moment(text)
+
+
+def new_parser(
+    prog: str, description: str, epilog: str = "", *, connects: bool = False
+) -> argparse.ArgumentParser:
+    """A parser whose examples keep their lines; the exit codes come last."""
+    return argparse.ArgumentParser(
+        parents=[connection_options()] if connects else [],
+        prog=f"contrail {prog}",
+        description=description,
+        epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES}".lstrip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def sub_command(
+    commands: Any, name: str, act: Any, text: str, *, parents: list[argparse.ArgumentParser]
+) -> argparse.ArgumentParser:
+    """One sub-command; ``act`` becomes ``options.act``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=text[:1].upper() + text[1:] + ".", parents=parents
+    )
+    parser.set_defaults(act=act)
+    return parser
+
+
+def confirmed(options: argparse.Namespace, question: str, *, stdin: Any) -> bool:
+    """Whether ``--yes`` was given or a person at a terminal says so; raises without a terminal."""
+    if options.yes:
+        return True
+    if not stdin.isatty():
+        raise ClientError(f"{question} Say --yes: there is nobody to ask.")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
