@@ -1,0 +1,134 @@
+"""Small patches to the store that some test must notice: the tests are tested.
+
+Each mutant is applied to a copy of the sources; the simulated power cuts, or the unit test named,
+must fail over it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+POWER_CUT = "tests/sim/test_power_cut.py"
+RETENTION = "tests/unit/store/test_retention.py"
+RECOVERY = "tests/golden/test_store_recovery.py"
+
+
+class Mutant(NamedTuple):
+    """What is wrong about it, where, and which tests must notice."""
+
+    name: str
+    path: str
+    before: str
+    after: str
+    tests: str
+
+
+MUTANTS = [
+    Mutant(
+        "acknowledges every waiter after any flush",
+        "flush.py",
+        "if waiter.end_offset <= flushed:",
+        "if waiter.end_offset <= self._log.end_offset:",
+        POWER_CUT,
+    ),
+    Mutant(
+        "what was found after a kill is not synced",
+        "recovery.py",
+        "await uninterrupted(loop.run_in_executor(None, segment.sync))",
+        "await asyncio.sleep(0)",
+        POWER_CUT,
+    ),
+    Mutant(
+        "queues are not cut back after a crash",
+        "recovery.py",
+        "await self._cut_queues(start)",
+        "await self._cut_queues(segments.limit_offset)",
+        POWER_CUT,
+    ),
+    Mutant(
+        "old bytes behind the end of the log are left",
+        "commit_log.py",
+        "segment.zero(end_offset - base, segment.size)",
+        "pass",
+        POWER_CUT,
+    ),
+    Mutant(
+        "index files are believed as they are",
+        "index_repair.py",
+        "    if not 1 < count <= entries:\n        return False",
+        "    return True",
+        POWER_CUT,
+    ),
+    Mutant(
+        "the dirty tail is not cut: checksums do not matter",
+        "recovery.py",
+        "check_crc=self._settings.check_crc_on_recover,",
+        "check_crc=False,",
+        POWER_CUT,
+    ),
+    Mutant(
+        "recovery begins at the last segment whatever its age",
+        "horizon.py",
+        "if 0 < scan.store_time(data, 0) <= trusted_ms:",
+        "if 0 < scan.store_time(data, 0):",
+        POWER_CUT,
+    ),
+    Mutant(
+        "the last segment is deleted too",
+        "retention.py",
+        "for written_ms in situation.written_ms[:-1]:",
+        "for written_ms in situation.written_ms:",
+        RETENTION,
+    ),
+    Mutant(
+        "short queues are not noticed after a clean stop",
+        "recovery.py",
+        "start = derived if newest is None else self._look_back(newest, derived)",
+        "start = derived",
+        RECOVERY,
+    ),
+]
+
+
+def _run(sources: Path, tests: str, *, marker: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+            "-m", marker, "-o", f"pythonpath={sources} {ROOT / 'tests'}", str(ROOT / tests),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{sources}:{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tests", sorted({mutant.tests for mutant in MUTANTS}))
+def test_the_sources_as_they_are_pass(tests: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    result = _run(tmp_path / "src", tests, marker="not slow")
+    assert result.returncode == 0, result.stdout[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_killed(mutant: Mutant, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    source = tmp_path / "src" / "contrailmq" / "store" / mutant.path
+    text = source.read_text()
+    assert text.count(mutant.before) >= 1, "the mutant no longer fits its source"
+    source.write_text(text.replace(mutant.before, mutant.after))
+    result = _run(tmp_path / "src", mutant.tests, marker="slow or not slow")
+    assert result.returncode == 1, f"survived: {mutant.name}\n{result.stdout[-2000:]}"
+    assert "failed" in result.stdout
