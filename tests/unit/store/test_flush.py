@@ -95,6 +95,43 @@ def test_all_who_wait_share_a_flush_and_none_is_told_too_early(seed: int) -> Non
     simulate(seed, scenario)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_what_was_acknowledged_survives_a_power_cut(seed: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        files = SimFiles()
+        store = Store(SYNC, files=files, clock=SimClock())
+        await store.open()
+        service = asyncio.ensure_future(store.run())
+        acknowledged: list[Appended] = []
+
+        async def send(number: int) -> None:
+            await asyncio.sleep(rng.uniform(0, 0.02))
+            appended = put(store, number, rng.randrange(20, 8000))
+            waiting = store.wait_flushed(appended.end_offset)
+            assert waiting is not None
+            if await waiting:
+                acknowledged.append(appended)
+
+        sends = [asyncio.ensure_future(send(number)) for number in range(60)]
+        await asyncio.sleep(rng.uniform(0.003, 0.02))
+        files.cut_power(rng)
+        certain = list(acknowledged)
+        for task in (*sends, service):
+            task.cancel()
+        await asyncio.gather(*sends, service, return_exceptions=True)
+        store.fence.close("its machine has no power")
+        await store.aclose()
+        again = Store(SYNC, files=files, clock=SimClock())
+        await again.open()
+        for appended in certain:
+            record = again.record_at(appended.offset)
+            assert record is not None
+            assert len(record) == appended.size
+        await again.aclose()
+
+    simulate(seed, scenario)
+
+
 def test_without_synchronous_flush_there_is_nothing_to_wait_for() -> None:
     async def scenario(rng: random.Random) -> None:
         async with running(SETTINGS, SimFiles()) as store:
