@@ -448,9 +448,14 @@ async def transactions(place: Place) -> None:
             pass
         async with producer.transaction(Message(topic, b"open")) as transaction:
             transaction.unknown()
-        async with place.push("Tx", "Tx") as consumer:
-            found = await take(consumer, 2)
-    assert sorted(m.body for m in found) == [b"committed", b"open"]
+        seen: set[bytes] = set()
+        async with place.push("Tx", "Tx") as consumer, asyncio.timeout(WAIT_S):
+            # A 5.x broker that asks too early delivers what was committed a second time.
+            async for message in consumer:
+                seen.add(message.body)
+                if len(seen) == 2:
+                    break
+    assert seen == {b"committed", b"open"}
     assert "open" in asked
 
 
