@@ -48,6 +48,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "pipeline": Entry("contrailmq.spark.main:pipeline", "run a Spark pipeline over topics"),
     "sql": Entry("contrailmq.spark.main:sql", "Spark SQL over topics"),
     "demo": Entry("contrailmq.demo.main:main", "a tour of everything, in two minutes"),
+    "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),
 }
 
 _GLOBAL_OPTIONS: Final = """\
@@ -84,6 +85,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 def available() -> dict[str, Entry]:
     """The sub-commands of this installation, in the order of the help text."""
     return {name: entry for name, entry in COMMANDS.items() if _exists(entry.target)}
+
+
+def completion(argv: Sequence[str]) -> int:
+    """Print the completion script of a shell, made from the parsers of all commands here."""
+    maker = importlib.import_module("contrailmq.admin.completion")
+    if len(argv) != 1 or argv[0] not in maker.SHELLS:
+        shown = sys.stdout if argv and argv[0] in ("-h", "--help") else sys.stderr
+        print("usage: contrail completion bash|zsh|fish", file=shown)
+        print('for example: eval "$(contrail completion bash)"', file=shown)
+        return DONE if shown is sys.stdout else USAGE
+    commands = {}
+    for name, entry in available().items():
+        make = _find_parser(entry.target)
+        commands[name] = (
+            maker.Words(help=entry.summary)
+            if make is None
+            else maker.words_of(make(), entry.summary)
+        )
+    sys.stdout.write(maker.script(argv[0], commands))
+    return DONE
+
+
+def _find_parser(target: str) -> Callable[[], object] | None:
+    """What makes the parser of a command; None for one without, or one whose extra is missing."""
+    try:
+        module = importlib.import_module(target.partition(":")[0])
+    except ImportError:
+        return None
+    found: Callable[[], object] | None = getattr(module, "parser", getattr(module, "_parser", None))
+    return found
 
 
 def _run(args: list[str]) -> int:

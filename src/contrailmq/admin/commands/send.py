@@ -1,8 +1,9 @@
 """``contrail send``: messages from arguments, standard input, files or JSON lines.
 
 A JSON line is an object with ``body`` (text, or any other JSON value, which is sent as JSON) or
-``bodyBase64``, and at will ``topic``, ``tags``, ``keys``, ``properties``, ``delayLevel``, ``delay``
-(seconds) and ``shardingKey``: what ``contrail tail --json`` prints can be sent again as it is.
+``bodyBase64``, and at will ``tags``, ``keys``, ``properties``, ``delayLevel``, ``delay`` (seconds)
+and ``shardingKey``; other names are passed over, so that what ``contrail tail --json`` prints can
+be sent again as it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import base64
 import binascii
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TextIO
 
@@ -35,7 +36,7 @@ GROUP: Final = "contrail-send"
 IN_FLIGHT: Final = 1000
 _EPILOG: Final = """\
 examples:
-  contrail send orders 'order 1' 'order 2' --tags paid --keys 1
+  contrail send orders 'order 1' 'order 2' --tags paid --keys 'k1 k2'
   echo hello | contrail send greetings          one message a line
   contrail send images -f cat.png dog.png       one message a file
   contrail send orders --json-lines orders.jsonl
@@ -119,7 +120,7 @@ def orders(options: argparse.Namespace, stdin: BinaryIO) -> Iterator[Order]:
             yield from _from_json(options, stdin)
             continue
         for body in _bodies(options, stdin):
-            yield Order(_message(options, body), options.sharding_key)
+            yield Order(_message(options, body, {}), options.sharding_key)
 
 
 def _bodies(options: argparse.Namespace, stdin: BinaryIO) -> Iterator[bytes]:
@@ -138,9 +139,9 @@ def _bodies(options: argparse.Namespace, stdin: BinaryIO) -> Iterator[bytes]:
         yield line.rstrip(b"\r\n")
 
 
-def _message(options: argparse.Namespace, body: bytes, **more: Any) -> Message:
+def _message(options: argparse.Namespace, body: bytes, more: Mapping[str, Any]) -> Message:
     return Message(
-        more.get("topic") or options.topic,
+        options.topic,
         body,
         tags=more.get("tags") or options.tags,
         keys=more.get("keys") or options.keys or (),
@@ -169,13 +170,12 @@ def _json_order(options: argparse.Namespace, line: bytes, place: str) -> Order:
         raise ClientError(f"{place} is no JSON: {error}") from None
     if not isinstance(row, dict):
         raise ClientError(f"{place} is {type(row).__name__}, expected an object with body")
-    row.pop("topic", None)  # the command line says where to
     properties = row.get("properties") or {}
     row["properties"] = {
         name: str(value) for name, value in properties.items() if name not in RESERVED_PROPERTIES
     }
     sharding = row.pop("shardingKey", None) or options.sharding_key
-    return Order(_message(options, _json_body(row, place), **row), sharding)
+    return Order(_message(options, _json_body(row, place), row), sharding)
 
 
 def _json_body(row: dict[str, Any], place: str) -> bytes:
@@ -210,7 +210,9 @@ def parser() -> argparse.ArgumentParser:
     source.add_argument("--json-lines", metavar="FILE", help="one JSON object a line; - is stdin")
     source.add_argument("--whole", action="store_true", help="all of stdin is one message")
     top.add_argument("--tags", help="what consumers filter by")
-    top.add_argument("--keys", nargs="+", metavar="KEY", help="what it can be found by")
+    top.add_argument(
+        "--keys", type=str.split, metavar="KEYS", help="what it can be found by; spaces separate"
+    )
     top.add_argument(
         "-p", "--property", action="append", default=[], type=_property, metavar="NAME=VALUE"
     )

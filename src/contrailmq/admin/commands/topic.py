@@ -20,6 +20,7 @@ from contrailmq.admin.output import Printer, when
 from contrailmq.errors import ClientError
 from contrailmq.protocol.bodies.topic import PERM_READ, PERM_WRITE, TopicConfig
 from contrailmq.protocol.names import (
+    REPLY_TOPIC_SUFFIX,
     is_dlq_topic,
     is_retry_topic,
     is_system_topic,
@@ -162,7 +163,8 @@ def kind_of(topic: str, system: set[str]) -> str:
         return "retry"
     if is_dlq_topic(topic):
         return "dlq"
-    return "system" if is_system_topic(topic) or topic in system else "normal"
+    is_own = is_system_topic(topic) or topic in system or topic.endswith(f"_{REPLY_TOPIC_SUFFIX}")
+    return "system" if is_own else "normal"
 
 
 def permission_text(perm: int) -> str:
