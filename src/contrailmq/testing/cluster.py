@@ -139,6 +139,12 @@ class LocalCluster:
         assert self._name_server is not None, "the cluster has not started"
         return f"{HOST}:{self._name_server.port}"
 
+    @property
+    def stores(self) -> list[Path]:
+        """The store directory of each broker."""
+        assert self._directory is not None, "the cluster has not started"
+        return [self._directory / f"store-{index}" for index in range(self._count)]
+
     async def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """Create a topic on every broker."""
         client = RemotingClient(clock=SystemClock())
@@ -214,6 +220,11 @@ class ClusterThread:
     def addresses(self) -> list[str]:
         """The addresses of the brokers that run."""
         return [broker.address for broker in self._cluster.brokers]
+
+    @property
+    def stores(self) -> list[Path]:
+        """The store directory of each broker."""
+        return self._cluster.stores
 
     def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """Create a topic on every broker."""
