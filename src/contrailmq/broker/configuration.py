@@ -23,6 +23,14 @@ from contrailmq.store.settings import StoreSettings
 
 BLACK_LIST: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 REMEMBERED_MAX: Final = 1000
+# What is so here and cannot be otherwise; exportConfigs of mqadmin asks for some of it.
+FIXED: Final = {
+    "aclEnable": "false",
+    "coldDataFlowControlEnable": "false",
+    "filterServerNums": "0",
+    "timerWheelEnable": "false",
+    "useTLS": "false",
+}
 _COMPONENTS: Final[tuple[type[Any], ...]] = (
     BrokerSettings,
     StoreSettings,
@@ -65,7 +73,7 @@ class Configuration:
 
     def properties(self) -> dict[str, str]:
         """Everything that is used, and what was set without being used, by key."""
-        merged = dict(self._remembered)
+        merged = self._remembered | FIXED
         for settings in (self._client, self._server, self._store.settings, self._live.now):
             merged.update(as_properties(settings))
         return dict(sorted(merged.items()))
@@ -84,11 +92,14 @@ class Configuration:
             for name, value in properties.items()
             if now.get(name) != value.strip()
         }
+        fixed = sorted(name for name in changed if name in FIXED)
+        if fixed:
+            raise ConfigError(f"{', '.join(fixed)} cannot be changed: it is not served here")
         used = {name for component in _COMPONENTS for name in keys_of(component)}
         unknown = sorted(name for name in changed if name not in used and name not in KNOWN_KEYS)
         if unknown:
             raise ConfigError(f"nobody knows the key {', '.join(unknown)}; is it spelled right?")
-        ignored = sorted(name for name in properties if name not in used)
+        ignored = sorted(name for name in properties if name not in used and name not in FIXED)
         if len(self._remembered) + len(ignored) > REMEMBERED_MAX:
             raise ConfigError(f"more than {REMEMBERED_MAX} keys that mean nothing here")
         for settings in (self._client, self._server, self._live.now):

@@ -12,6 +12,7 @@ from contrailmq.broker.handlers.admin_broker import (
     Replication,
     cold_data_flow,
     no_timer,
+    read_ahead_mode,
 )
 from contrailmq.broker.handlers.admin_client import Connections, WhoConsumes
 from contrailmq.broker.handlers.admin_forward import AskClient
@@ -196,4 +197,5 @@ def _broker_handlers(parts: Parts, files: SmallFiles) -> dict[int, Handler]:
         RequestCode.GET_TIMER_CHECK_POINT: no_timer,
         RequestCode.GET_TIMER_METRICS: no_timer,
         RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: cold_data_flow,
+        RequestCode.SET_COMMITLOG_READ_MODE: read_ahead_mode,
     }

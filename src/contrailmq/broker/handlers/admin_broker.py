@@ -1,4 +1,7 @@
-"""The broker itself: request codes 25, 26, 28, 50 to 54, 60, 61, 306, 316, 329, 906, 907, 2003."""
+"""The broker itself.
+
+Request codes 25, 26, 28, 50 to 54, 60, 61, 306, 316, 329, 906, 907, 2003 and 2004.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,11 @@ from contrailmq.protocol.bodies.route import KVTable
 from contrailmq.protocol.bodies.stats import HARuntimeInfo
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
-from contrailmq.protocol.headers.admin import ExchangeHAResponse, GetBrokerConfigResponse
+from contrailmq.protocol.headers.admin import (
+    ExchangeHAResponse,
+    GetBrokerConfigResponse,
+    SetCommitLogReadModeRequest,
+)
 from contrailmq.protocol.names import SCHEDULE_TOPIC, is_lmq, is_system_topic
 from contrailmq.settings import parse_properties
 from contrailmq.store.store import Store
@@ -174,6 +181,14 @@ class AclOff:
 def no_timer(request: Command, connection: Connection) -> Command:
     """Request codes 60 and 61: there is no timer wheel."""
     raise SystemFailure("The timer message store is not there: timerWheelEnable is false")
+
+
+def read_ahead_mode(request: Command, connection: Connection) -> Command:
+    """Request code 2004: the log is read as the system pleases (0), never at random (1)."""
+    mode = SetCommitLogReadModeRequest.from_fields(request.fields).read_ahead_mode
+    if mode != "0":
+        raise SystemFailure(f"READ_AHEAD_MODE {mode!r}: only 0 (normal) is served here")
+    return request.reply(remark=f"set commitlog readahead mode success, mode: {mode}")
 
 
 def cold_data_flow(request: Command, connection: Connection) -> Command:

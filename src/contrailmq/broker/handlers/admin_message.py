@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Final
 
 from contrailmq.broker.consumers import ConsumerTable
@@ -19,7 +20,9 @@ from contrailmq.protocol.headers.transaction import ResumeCheckHalfMessageReques
 from contrailmq.protocol.ids import parse_offset_message_id
 from contrailmq.protocol.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from contrailmq.protocol.properties import PROPERTY_REAL_TOPIC, PROPERTY_TRANSACTION_CHECK_TIMES
+from contrailmq.protocol.versions import V5_0_0
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
+from contrailmq.store.layout import QUEUE_EXT_UNIT
 from contrailmq.store.queue_ext import is_address
 from contrailmq.store.types import Matcher, QueueExt
 
@@ -57,7 +60,13 @@ class QueryQueue:
             return request.reply(body=body.encode(), remark=remark)
         end = min(header.index + min(max(header.count, 0), ENTRIES_MAX), queue.max_offset)
         body.queue_data = [
-            _entry(queue, offset, matcher, is_asked=subscription is not None)
+            _entry(
+                queue,
+                offset,
+                matcher,
+                is_asked=subscription is not None,
+                is_legacy=request.version < V5_0_0,
+            )
             for offset in range(header.index, end)
         ]
         return request.reply(body=body.encode())
@@ -80,8 +89,23 @@ class QueryQueue:
         return stored.encode(pretty=True).decode(), entry.matcher
 
 
+def _describe(entry: ConsumeQueueData, ext: QueueExt) -> None:
+    """What the extension says of an entry (CqExtUnit, BitsArray.toString)."""
+    unit: dict[str, object] = {
+        "msgStoreTime": ext.store_ms,
+        "size": QUEUE_EXT_UNIT + len(ext.bitmap),
+        "tagsCode": ext.tags_code,
+    }
+    if ext.bitmap:
+        unit["filterBitMap"] = base64.b64encode(ext.bitmap).decode()
+        entry.bit_map = "".join(
+            "1" if byte >> bit & 1 else "0" for byte in ext.bitmap for bit in range(8)
+        )
+    entry.extend_data_json = dumps(dict(sorted(unit.items()))).decode()
+
+
 def _entry(
-    queue: ConsumeQueue, offset: int, matcher: Matcher | None, *, is_asked: bool
+    queue: ConsumeQueue, offset: int, matcher: Matcher | None, *, is_asked: bool, is_legacy: bool
 ) -> ConsumeQueueData:
     unit = queue.unit(offset)
     if unit is None:
@@ -92,13 +116,10 @@ def _entry(
     if is_address(code) and queue.ext is not None:
         ext = queue.ext.find(code)
         if ext is not None:
-            entry.extend_data_json = dumps(
-                {"msgStoreTime": ext.store_ms, "tagsCode": ext.tags_code}
-            ).decode()
-            entry.bit_map = "".join(
-                "1" if byte >> bit & 1 else "0" for byte in ext.bitmap for bit in range(8)
-            )
+            _describe(entry, ext)
             code = ext.tags_code
+            if not is_legacy:
+                entry.tags_code = code  # 4.9 shows the address of the extension here
     if is_asked:
         entry.eval = matcher is None or (
             (matcher.tag_codes is None or code in matcher.tag_codes)
