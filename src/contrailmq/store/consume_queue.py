@@ -82,15 +82,15 @@ class ConsumeQueue:
 
     def units(self, offset: int) -> tuple[memoryview, int, int] | None:
         """The file with a queue offset, its position there, and where its units end."""
-        if not self.segments.first_offset <= offset * QUEUE_UNIT < self.max_offset * QUEUE_UNIT:
+        segments = self.segments
+        at, end = offset * QUEUE_UNIT, self.writer.max_offset * QUEUE_UNIT
+        if not segments.first_offset <= at < end:
             return None
-        at = offset * QUEUE_UNIT
-        segment = self.segments.find(at)
+        segment = segments.find(at)
         if segment is None:
             return None
-        base = self.segments.base_of(at)
-        end = min(self.max_offset * QUEUE_UNIT - base, self.segments.size)
-        return segment.buffer, at - base, end
+        base = at - at % segments.size
+        return segment.buffer, at - base, min(end - base, segments.size)
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """Log offset, size and tag code of one message; None when there is no such unit."""

@@ -57,8 +57,7 @@ class Reading:
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return self._nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, offset, 0, (0, 0))
-        low, high = queue.min_offset, queue.max_offset
-        bounds = (low, high)
+        low, high = bounds = queue.min_offset, queue.writer.max_offset
         if high == 0:
             return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, bounds)
         if offset < low:
