@@ -49,10 +49,8 @@ async def run(name: str, root: str) -> dict[str, object]:
     origin = store.writing.origin(HOST, HOST, b"")
     queues = [store.writing.queue("TopicTest", number) for number in range(queue_count)]
     for number in range(COUNT // BATCH):
-        # Keys differ from batch to batch, so that the index is as scattered as a real one.
-        first = number * BATCH
-        properties = [text % ((first,) * text.count(b"%")) if b"%" in text else text]
-        inner = inner_batch(128, properties[0])
+        # Every message has keys of its own: the index is as scattered as a real one.
+        inner = inner_batch(128, text, BATCH * number)
         writer.store_ms = store.clock.now_ms()
         queue = queues[number % queue_count]
         while writer.append_batch(queue, origin, inner, 0, len(inner), 0, 1, 0) <= 0:
