@@ -17,6 +17,9 @@ the log, a position is a place in the view.  No position outside the view is eve
 from __future__ import annotations
 
 from array import array
+from typing import Any
+
+from contrailmq._native import raw
 
 Bytes = bytes | bytearray | memoryview
 
@@ -78,34 +81,22 @@ def _crc_table() -> array[int]:
 _TABLE = _crc_table()
 
 
-def _u32(data: Bytes, at: int) -> int:
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
-    return (a << 24) | (b << 16) | (c << 8) | d
-
-
-def _le32(data: Bytes, at: int) -> int:
-    a = data[at]
-    b = data[at + 1]
-    c = data[at + 2]
-    d = data[at + 3]
+def _le32(data: Any, at: int) -> int:
+    a: int = data[at]
+    b: int = data[at + 1]
+    c: int = data[at + 2]
+    d: int = data[at + 3]
     return a | (b << 8) | (c << 16) | (d << 24)
-
-
-def _i64(data: Bytes, at: int) -> int:
-    high = _u32(data, at)
-    low = _u32(data, at + 4)
-    if high >= 0x80000000:
-        return (high - 0x100000000) * 0x100000000 + low
-    return high * 0x100000000 + low
 
 
 def crc32(data: Bytes, start: int, end: int) -> int:
     """CRC-32 of ``data[start:end]``, all 32 bits of it."""
     if start < 0 or end < start or end > len(data):
         raise ValueError("crc32: range outside the view")
+    return _crc32(raw.at_address(data), start, end)
+
+
+def _crc32(data: Any, start: int, end: int) -> int:
     table = _TABLE
     crc = 0xFFFFFFFF
     at = start
@@ -139,7 +130,7 @@ def crc32(data: Bytes, start: int, end: int) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def _page_lost(data: Bytes, start: int, end: int) -> bool:
+def _page_lost(data: Any, start: int, end: int) -> bool:
     """Whether ``data[start:end]`` has a zero where a page ends, or at its own end."""
     if end <= start:
         return False
@@ -153,13 +144,13 @@ def _page_lost(data: Bytes, start: int, end: int) -> bool:
     return False
 
 
-def _check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
+def _check(data: Any, position: int, limit: int, base: int, crc: bool) -> int:
     """Size of the whole record at ``position``, or minus the reason why there is none."""
     room = limit - position
     if room < 8:
         return -_END if room <= 0 else -_BAD_SIZE
-    size = _u32(data, position)
-    magic = _u32(data, position + 4)
+    size = raw.get_u32(data, position)
+    magic = raw.get_u32(data, position + 4)
     if magic == _BLANK_MAGIC:
         return -_BLANK
     if magic != _MAGIC_V1 and magic != _MAGIC_V2:
@@ -167,9 +158,9 @@ def _check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
     if size < _HEAD_SIZE or size > room:
         return -_BAD_SIZE
     end = position + size
-    if _i64(data, position + 28) != base + position:
+    if raw.get_i64(data, position + 28) != base + position:
         return -_BAD_PLACE
-    sys_flag = _u32(data, position + 36)
+    sys_flag = raw.get_u32(data, position + 36)
     at = position + 84
     if sys_flag & 0x10:
         at += 12
@@ -177,7 +168,7 @@ def _check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
         at += 12
     if at + 7 > end:
         return -_BAD_FIELDS
-    body_size = _u32(data, at)
+    body_size = raw.get_u32(data, at)
     body = at + 4
     if body_size > size or body + body_size + 3 > end:
         return -_BAD_FIELDS
@@ -199,7 +190,7 @@ def _check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
     if properties_size > 32767 or topic_end + 2 + properties_size != end:
         return -_BAD_FIELDS
     if crc and body_size:
-        if crc32(data, body, body + body_size) & 0x7FFFFFFF != _u32(data, position + 8):
+        if _crc32(data, body, body + body_size) & 0x7FFFFFFF != raw.get_u32(data, position + 8):
             return -_BAD_CRC
     return size
 
@@ -218,37 +209,38 @@ def walk(
     reach beyond it.  What was stored after ``doubt_ms`` is looked at for lost pages too.  The
     answer is ``(position, count, reason, store_ms)``; ``store_ms`` is -1 when none was passed.
     """
+    memory = raw.at_address(data)
     _bounds(data, position, until)
     limit = len(data)
     count = 0
     last = -1
     size = 0
     while position < until:
-        size = _check(data, position, limit, base, crc)
+        size = _check(memory, position, limit, base, crc)
         if size <= 0:
             break
-        if store_time(data, position) > doubt_ms and _is_torn(data, position, size):
+        if _store_time(memory, position) > doubt_ms and _is_torn(memory, position, size):
             size = -_LOST_PAGE
             break
         last = position
         position += size
         count += 1
         size = 0
-    store_ms = store_time(data, last) if last >= 0 else -1
+    store_ms = _store_time(memory, last) if last >= 0 else -1
     return position, count, -size, store_ms
 
 
-def _is_torn(data: Bytes, position: int, size: int) -> bool:
+def _is_torn(data: Any, position: int, size: int) -> bool:
     """Whether topic or properties of a checked record end a page, or the record, with a zero."""
     end = position + size
     at = position + 84
-    sys_flag = _u32(data, position + 36)
+    sys_flag = raw.get_u32(data, position + 36)
     if sys_flag & 0x10:
         at += 12
     if sys_flag & 0x20:
         at += 12
-    at += 4 + _u32(data, at)
-    if _u32(data, position + 4) == _MAGIC_V1:
+    at += 4 + raw.get_u32(data, at)
+    if raw.get_u32(data, position + 4) == _MAGIC_V1:
         topic_size = int(data[at])
         at += 1
     else:
@@ -260,16 +252,17 @@ def _is_torn(data: Bytes, position: int, size: int) -> bool:
 
 def find_nonzero(data: Bytes, start: int, end: int) -> int:
     """The first position from ``start`` on whose byte is not zero; ``end`` when all are."""
+    memory = raw.at_address(data)
     _bounds(data, start, end)
     at = start
     while end - at >= 64:
         seen = 0
         for step in range(64):
-            seen |= data[at + step]
+            seen |= memory[at + step]
         if seen != 0:
             break
         at += 64
-    while at < end and data[at] == 0:
+    while at < end and memory[at] == 0:
         at += 1
     return max(at, start)
 
@@ -278,11 +271,12 @@ def collect(
     data: Bytes, position: int, limit: int, base: int, crc: bool, out: memoryview
 ) -> tuple[int, int, int]:
     """Like ``walk``, and put the position of every record passed into ``out``."""
+    memory = raw.at_address(data)
     _bounds(data, position, limit)
     count = 0
     room = len(out)
     while True:
-        size = _check(data, position, limit, base, crc)
+        size = _check(memory, position, limit, base, crc)
         if size <= 0:
             break
         if count >= room:
@@ -296,18 +290,23 @@ def collect(
 
 def check(data: Bytes, position: int, limit: int, base: int, crc: bool) -> int:
     """Size of the whole record at ``position``, or minus the reason why there is none."""
+    memory = raw.at_address(data)
     _bounds(data, position, limit)
-    return _check(data, position, limit, base, crc)
+    return _check(memory, position, limit, base, crc)
 
 
 def store_time(data: Bytes, position: int) -> int:
     """The store time of a record that ``walk`` accepted, or whose head at least is there."""
     if position < 0 or position + 76 > len(data):
         raise ValueError("scan: range outside the view")
+    return _store_time(raw.at_address(data), position)
+
+
+def _store_time(data: Any, position: int) -> int:
     at = position + 56
-    if _u32(data, position + 36) & 0x10:
+    if raw.get_u32(data, position + 36) & 0x10:
         at += 12
-    return _i64(data, at)
+    return raw.get_i64(data, at)
 
 
 def fields(
@@ -318,34 +317,35 @@ def fields(
     ``(size, queue_id, queue_offset, sys_flag, store_ms, body, body_size, topic, topic_size,
     properties, properties_size)``: ``body``, ``topic`` and ``properties`` are positions.
     """
-    size = _check(data, position, len(data), _i64_at(data, position + 28) - position, False)
+    memory = raw.at_address(data)
+    size = _check(memory, position, len(data), _i64_at(data, position + 28) - position, False)
     if size <= 0:
         raise ValueError("scan: no record here")
-    queue_id = _u32(data, position + 12)
+    queue_id = raw.get_u32(memory, position + 12)
     if queue_id >= 0x80000000:
         queue_id -= 0x100000000
-    sys_flag = _u32(data, position + 36)
+    sys_flag = raw.get_u32(memory, position + 36)
     at = position + 84
     if sys_flag & 0x10:
         at += 12
     if sys_flag & 0x20:
         at += 12
-    body_size = _u32(data, at)
+    body_size = raw.get_u32(memory, at)
     body = at + 4
     at = body + body_size
-    if _u32(data, position + 4) == _MAGIC_V1:
-        topic_size = data[at]
+    if raw.get_u32(memory, position + 4) == _MAGIC_V1:
+        topic_size = memory[at]
         at += 1
     else:
-        topic_size = data[at] * 256 + data[at + 1]
+        topic_size = memory[at] * 256 + memory[at + 1]
         at += 2
-    properties_size = data[at + topic_size] * 256 + data[at + topic_size + 1]
+    properties_size = memory[at + topic_size] * 256 + memory[at + topic_size + 1]
     return (
         size,
         queue_id,
-        _i64(data, position + 20),
+        raw.get_i64(memory, position + 20),
         sys_flag,
-        store_time(data, position),
+        _store_time(memory, position),
         body,
         body_size,
         at,
@@ -356,9 +356,10 @@ def fields(
 
 
 def _i64_at(data: Bytes, at: int) -> int:
+    memory = raw.at_address(data)
     if at < 0 or at + 8 > len(data):
         raise ValueError("scan: range outside the view")
-    return _i64(data, at)
+    return raw.get_i64(memory, at)
 
 
 def match_units(
@@ -372,6 +373,9 @@ def match_units(
     A unit is right when a whole record of its size is there, of this topic and queue, with the
     unit's own queue offset.
     """
+    memory = raw.at_address(data)
+    marks = raw.at_address(units)
+    name = raw.at_address(topic)
     count = len(units) // _UNIT_SIZE
     limit = len(data)
     length = len(topic)
@@ -379,34 +383,37 @@ def match_units(
         raise ValueError("scan: range outside the view")
     while index < count:
         at = index * _UNIT_SIZE
-        offset = _i64(units, at)
+        offset = raw.get_i64(marks, at)
         if offset < base or offset >= base + limit:
             return index, _END
         position = offset - base
-        size = _check(data, position, limit, base, False)
+        size = _check(memory, position, limit, base, False)
         if size <= 0:
             return index, -size if size else _BAD_SIZE
-        if size != _u32(units, at + 8):
+        if size != raw.get_u32(marks, at + 8):
             return index, _BAD_SIZE
-        if _u32(data, position + 12) != queue_id or _i64(data, position + 20) != first + index:
+        if (
+            raw.get_u32(memory, position + 12) != queue_id
+            or raw.get_i64(memory, position + 20) != first + index
+        ):
             return index, _BAD_PLACE
-        sys_flag = _u32(data, position + 36)
+        sys_flag = raw.get_u32(memory, position + 36)
         at = position + 84
         if sys_flag & 0x10:
             at += 12
         if sys_flag & 0x20:
             at += 12
-        at += 4 + _u32(data, at)
-        if _u32(data, position + 4) == _MAGIC_V1:
-            topic_size = data[at]
+        at += 4 + raw.get_u32(memory, at)
+        if raw.get_u32(memory, position + 4) == _MAGIC_V1:
+            topic_size = memory[at]
             at += 1
         else:
-            topic_size = data[at] * 256 + data[at + 1]
+            topic_size = memory[at] * 256 + memory[at + 1]
             at += 2
         if topic_size != length:
             return index, _BAD_FIELDS
         for step in range(length):
-            if data[at + step] != topic[step]:
+            if memory[at + step] != name[step]:
                 return index, _BAD_FIELDS
         index += 1
     return index, _END
@@ -419,6 +426,7 @@ def check_chains(data: Bytes, slots: int, next_entry: int, seen: bytearray) -> t
     Faults: 1 a slot or entry leads to a number that is not there, 2 a chain does not lead back,
     3 two chains share an entry, 4 an entry's hash belongs to another slot.
     """
+    memory = raw.at_address(data)
     entries = 40 + 4 * slots
     if slots <= 0 or next_entry < 1 or len(seen) < next_entry:
         raise ValueError("scan: range outside the view")
@@ -427,7 +435,7 @@ def check_chains(data: Bytes, slots: int, next_entry: int, seen: bytearray) -> t
     used = 0
     reached = 0
     for slot in range(slots):
-        number = _u32(data, 40 + 4 * slot)
+        number = raw.get_u32(memory, 40 + 4 * slot)
         if number == 0:
             continue
         used += 1
@@ -439,9 +447,9 @@ def check_chains(data: Bytes, slots: int, next_entry: int, seen: bytearray) -> t
             seen[number] = 1
             reached += 1
             at = entries + _UNIT_SIZE * number
-            if _u32(data, at) % slots != slot:
+            if raw.get_u32(memory, at) % slots != slot:
                 return 4, slot, number
-            before = _u32(data, at + 16)
+            before = raw.get_u32(memory, at + 16)
             if before >= number:
                 return 2, slot, number
             number = before
@@ -450,12 +458,13 @@ def check_chains(data: Bytes, slots: int, next_entry: int, seen: bytearray) -> t
 
 def find_disorder(data: Bytes, slots: int, next_entry: int) -> int:
     """The first entry of an index file that points before the one ahead of it; 0 without one."""
+    memory = raw.at_address(data)
     entries = 40 + 4 * slots
     if slots <= 0 or entries + _UNIT_SIZE * next_entry > len(data):
         raise ValueError("scan: range outside the view")
     before = 0
     for number in range(1, next_entry):
-        offset = _i64(data, entries + _UNIT_SIZE * number + 4)
+        offset = raw.get_i64(memory, entries + _UNIT_SIZE * number + 4)
         if offset < before:
             return number
         before = offset
