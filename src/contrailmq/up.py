@@ -15,7 +15,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -96,6 +96,22 @@ class Cluster:
 
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
+
+
+def local_cluster(directory: str, properties: Mapping[str, str]) -> Cluster:
+    """A cluster of this machine alone on free ports, its files in a directory of the caller's.
+
+    ``properties`` are keys of broker.conf; they outrank what this function chooses.
+    """
+    chosen = {
+        "bindAddress": "127.0.0.1",
+        "brokerIP1": "127.0.0.1",
+        "listenPort": "0",
+        "brokerName": "broker-a",
+        "storePathRootDir": f"{directory}/store",
+        **properties,
+    }
+    return Cluster(read_conf(chosen), kv_config_path=f"{directory}/kvConfig.json")
 
 
 @asynccontextmanager

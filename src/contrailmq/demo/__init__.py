@@ -1,0 +1,1 @@
+"""A tour of everything in two minutes: ``contrail demo`` or ``make demo``."""

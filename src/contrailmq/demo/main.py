@@ -1,0 +1,143 @@
+"""``contrail demo``: a cluster, a shop, a lake and a summary, in a folder that is gone afterwards.
+
+Everything but Spark's Java runs in this process.  Exit codes: 0 done, 1 something did not happen as
+it should, 130 interrupted, 143 terminated; in every case the folder and all processes are gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+from contrailmq.demo.lake import Lake, LakeFacts, why_not
+from contrailmq.demo.screen import Screen
+from contrailmq.demo.shop import BIG, BILLING, ORDERS, PROPERTIES, TOTALS, Facts, Shop
+from contrailmq.errors import ContrailError
+from contrailmq.up import local_cluster
+from contrailmq.version import VERSION
+
+ORDER_COUNT: Final = 20_000
+ORDER_COUNT_MIN: Final = 100
+TERMINATED: Final = 143
+
+
+def main(argv: Sequence[str], out: TextIO | None = None) -> int:
+    """Run the tour."""
+    options = parser().parse_args(argv)
+    if options.orders < ORDER_COUNT_MIN:
+        raise ContrailError(f"--orders {options.orders}: at least {ORDER_COUNT_MIN}")
+    screen = Screen(out)
+    try:
+        with tempfile.TemporaryDirectory(prefix="contrail-demo-") as directory:
+            asyncio.run(_tour(options, Path(directory), screen))
+    except asyncio.CancelledError:
+        return TERMINATED
+    return 0
+
+
+async def _tour(options: argparse.Namespace, directory: Path, screen: Screen) -> None:
+    began_ms = screen.clock.monotonic_ms()
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    screen.title(f"ContrailMQ {VERSION}: a tour")
+    async with local_cluster(str(directory), PROPERTIES) as cluster:
+        took_ms = screen.clock.monotonic_ms() - began_ms
+        screen.good(
+            f"name server {cluster.namesrv_address} and broker {cluster.broker.address} "
+            f"in this process, ready after {took_ms} ms"
+        )
+        shop = Shop(cluster.namesrv_address, screen, count=options.orders, seed=options.seed)
+        async with shop:
+            screen.title(f"{options.orders:,} orders")
+            await shop.trade()
+            await shop.bury()
+            screen.title("delays and transactions")
+            await shop.remind()
+            await shop.transfer()
+            lake = await _lake(options, cluster.namesrv_address, directory, shop, screen)
+        took_s = (screen.clock.monotonic_ms() - began_ms) / 1000
+        _summary(screen, shop.facts, lake, took_s=took_s)
+
+
+async def _lake(
+    options: argparse.Namespace, name_servers: str, directory: Path, shop: Shop, screen: Screen
+) -> LakeFacts | None:
+    """The Spark half, where Spark can run; None when it cannot or shall not."""
+    screen.title("the same topics in Spark")
+    reason = "left out, as asked" if options.no_spark else await asyncio.to_thread(why_not)
+    if reason is not None:
+        screen.note(reason)
+        return None
+    lake = Lake(name_servers, directory, screen)
+    try:
+        took_s = await asyncio.to_thread(lake.start)
+        screen.good(f"Spark started in {took_s:.1f} s; its log is out of the way")
+        await asyncio.to_thread(lake.into_parquet, options.orders)
+        await asyncio.to_thread(lake.totals_back)
+        redriven = await asyncio.to_thread(lake.redrive)
+        await shop.until_billed(options.orders - shop.facts.dead + redriven)
+        screen.good("the repaired order was billed like any other")
+    finally:
+        await asyncio.shield(asyncio.to_thread(lake.stop))
+    return lake.facts
+
+
+def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: float) -> None:
+    screen.title("what happened")
+    rows = [
+        ("orders sent", f"{facts.sent:,} in {facts.send_s:.2f} s, "
+                        f"{facts.sent / facts.send_s:,.0f} a second"),
+        ("orders billed", f"{len(facts.billed):,} by two members of {BILLING}"),
+        ("deliveries retried", f"{facts.retried:,}, a second apart"),
+        ("dead letters", f"{facts.dead}"),
+        (f"orders over {BIG:.0f}", f"{facts.big:,} of {facts.big_expected:,} through the SQL filter"),
+        ("delayed message", f"{facts.late_ms:+d} ms from its second"),
+        ("transactions", f"{len(facts.committed)} committed, {len(facts.rolled_back)} rolled back"),
+    ]  # fmt: skip
+    if lake is not None:
+        country, orders, total = lake.totals[0]
+        rows += [
+            ("rows in Parquet", f"{lake.rows:,} in {lake.batches} micro-batches, "
+                                f"{lake.rows / lake.stream_s:,.0f} a second"),
+            ("totals in a topic", f"{len(lake.totals)} messages in {TOTALS}; "
+                                  f"first {country}: {orders:,} orders, {total:,.2f}"),
+            ("dead letters re-driven", f"{lake.redriven} to {ORDERS}, and billed"),
+        ]  # fmt: skip
+    screen.table(rows)
+    screen.title("where to look next")
+    screen.table(
+        [
+            ("contrail up", "a cluster of your own on 127.0.0.1:9876"),
+            ("contrail send orders hello", "the first message; contrail tail orders shows it"),
+            ("contrail doctor", "finds what is wrong, and the remedy"),
+            ("examples/", "producers, consumers, transactions, tests"),
+            ("docs/quickstart.md", "the same steps by hand"),
+        ]
+    )
+    screen.note("")
+    screen.note(f"{took_s:.0f} s; the folder and all processes of the tour are gone.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    found = argparse.ArgumentParser(
+        prog="contrail demo",
+        description="A tour: cluster, clients and a Spark pipeline, in two minutes.",
+    )
+    found.add_argument(
+        "--orders", type=int, default=ORDER_COUNT, metavar="N", help=f"orders ({ORDER_COUNT})"
+    )
+    found.add_argument("--no-spark", action="store_true", help="leave the Spark part out")
+    found.add_argument("--seed", type=int, default=7, help="another story with another number")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""What the tour shows: headings, notes, progress bars and the table at the end.
+
+On a terminal a bar is redrawn in place; elsewhere (a pipe, a log) only its last state is a line.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Final, TextIO
+
+from contrailmq.clock import Clock, SystemClock
+
+BAR_WIDTH: Final = 28
+LABEL_WIDTH: Final = 26
+REDRAW_MS: Final = 80
+
+
+class Screen:
+    """Lines of the tour, in colour where there is a terminal."""
+
+    def __init__(self, out: TextIO | None = None, *, clock: Clock | None = None) -> None:
+        self.out = sys.stdout if out is None else out
+        self.clock = clock or SystemClock()
+        self.is_terminal = self.out.isatty()
+        self.width = min(shutil.get_terminal_size((100, 24)).columns, 110)
+
+    def title(self, text: str) -> None:
+        """A heading."""
+        self._line("")
+        self._line(self._coloured(f"── {text} ".ljust(self.width, "─"), "1;36"))
+
+    def note(self, text: str) -> None:
+        """Something that happened."""
+        self._line(f"  {text}")
+
+    def good(self, text: str) -> None:
+        """Something that happened as it should."""
+        self._line(f"  {self._coloured('✓', '32')} {text}")
+
+    def bar(self, label: str, total: int) -> Bar:
+        """A progress bar; ``finish`` it."""
+        return Bar(self, label, total)
+
+    def table(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Names and values."""
+        for name, value in rows:
+            self._line(f"  {name:<{LABEL_WIDTH}} {value}")
+
+    def draw(self, text: str, *, last: bool) -> None:
+        """Redraw the line of a bar."""
+        if self.is_terminal:
+            self.out.write(f"\r\033[K{text}" + ("\n" if last else ""))
+        elif last:
+            self.out.write(text + "\n")
+        self.out.flush()
+
+    def _line(self, text: str) -> None:
+        self.out.write(text + "\n")
+        self.out.flush()
+
+    def _coloured(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self.is_terminal else text
+
+
+class Bar:
+    """How far something is."""
+
+    def __init__(self, screen: Screen, label: str, total: int) -> None:
+        self._screen = screen
+        self._label = label
+        self._total = max(total, 1)
+        self._began_ms = screen.clock.monotonic_ms()
+        self._drawn_ms = 0
+        self.count = 0
+
+    def set(self, count: int) -> None:
+        """So many are done."""
+        self.count = count
+        now_ms = self._screen.clock.monotonic_ms()
+        if now_ms - self._drawn_ms >= REDRAW_MS:
+            self._drawn_ms = now_ms
+            self._draw(last=False)
+
+    def advance(self, count: int = 1) -> None:
+        """So many more are done."""
+        self.set(self.count + count)
+
+    def finish(self, text: str = "") -> float:
+        """Draw it a last time; how many seconds it took."""
+        self._draw(last=True, text=text)
+        return self.seconds
+
+    @property
+    def seconds(self) -> float:
+        """Since the bar began."""
+        return max(self._screen.clock.monotonic_ms() - self._began_ms, 1) / 1000
+
+    def _draw(self, *, last: bool, text: str = "") -> None:
+        share = min(self.count / self._total, 1.0)
+        full = int(share * BAR_WIDTH)
+        bar = "█" * full + "░" * (BAR_WIDTH - full)
+        rate = f"{self.count / self.seconds:,.0f}/s"
+        shown = f"  {self._label:<{LABEL_WIDTH}} {bar} {self.count:>7,}/{self._total:,}  {rate}"
+        self._screen.draw(f"{shown}  {text}".rstrip(), last=last)

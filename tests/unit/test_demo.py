@@ -1,0 +1,108 @@
+"""The tour shows what it promises, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from contrailmq.demo import lake
+from contrailmq.demo import main as demo
+from contrailmq.demo.screen import Screen
+from contrailmq.errors import ContrailError
+
+SRC = str(Path(__file__).resolve().parents[2] / "src")
+
+
+def _folders() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob("contrail-demo-*")}
+
+
+def _value(shown: str, name: str) -> str:
+    found = re.search(rf"^  {name} +(.+)$", shown, re.MULTILINE)
+    assert found is not None, shown
+    return found[1]
+
+
+@pytest.mark.slow
+def test_the_messaging_half() -> None:
+    before, out = _folders(), io.StringIO()
+    assert demo.main(["--orders", "400", "--no-spark"], out=out) == 0
+    shown = out.getvalue()
+    assert _value(shown, "orders billed").startswith("399 ")
+    assert _value(shown, "dead letters") == "1"
+    big = re.match(r"(\d+) of (\d+) through", _value(shown, "orders over 900"))
+    assert big is not None
+    assert int(big[1]) == int(big[2]) > 0
+    assert _value(shown, "transactions") == "1 committed, 1 rolled back"
+    assert "left out, as asked" in shown
+    assert _folders() <= before
+
+
+@pytest.mark.spark
+def test_both_halves_as_a_user_runs_them() -> None:
+    before = _folders()
+    done = subprocess.run(
+        [sys.executable, "-m", "contrailmq.main", "demo", "--orders", "2000"],
+        env={**os.environ, "PYTHONPATH": SRC},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert _value(done.stdout, "rows in Parquet").startswith("2,000 in 4 micro-batches")
+    assert _value(done.stdout, "totals in a topic").startswith("8 messages")
+    assert _value(done.stdout, "dead letters re-driven").startswith("1 ")
+    assert _folders() <= before
+
+
+@pytest.mark.slow
+def test_a_tour_that_is_stopped_cleans_up() -> None:
+    before = _folders()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "contrailmq.main", "demo", "--no-spark"],
+        env={**os.environ, "PYTHONPATH": SRC},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "orders sent" in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        process.stdout.read()
+        assert process.wait(30) == demo.TERMINATED
+    assert _folders() <= before
+
+
+def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    reason = lake.why_not()
+    assert reason is not None
+    assert "Java 17" in reason
+    assert "\n" not in reason
+
+
+def test_too_few_orders_are_refused() -> None:
+    with pytest.raises(ContrailError, match="at least 100"):
+        demo.main(["--orders", "3"])
+
+
+def test_a_bar_outside_of_a_terminal_is_one_line() -> None:
+    out = io.StringIO()
+    bar = Screen(out).bar("things", 4)
+    for _ in range(4):
+        bar.advance()
+    bar.finish("all of them")
+    assert out.getvalue().count("\n") == 1
+    assert "4/4" in out.getvalue()
+    assert out.getvalue().rstrip().endswith("all of them")
