@@ -26,7 +26,8 @@ def _folders() -> set[str]:
 
 
 def _value(shown: str, name: str) -> str:
-    found = re.search(rf"^  {name} +(.+)$", shown, re.MULTILINE)
+    summary = shown.partition("what happened")[2]
+    found = re.search(rf"^  {name} +(.+)$", summary, re.MULTILINE)
     assert found is not None, shown
     return found[1]
 

@@ -91,13 +91,14 @@ async def _lake(
 
 def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: float) -> None:
     screen.title("what happened")
+    big = f"{facts.big:,} of {facts.big_expected:,} through the SQL filter"
     rows = [
         ("orders sent", f"{facts.sent:,} in {facts.send_s:.2f} s, "
                         f"{facts.sent / facts.send_s:,.0f} a second"),
         ("orders billed", f"{len(facts.billed):,} by two members of {BILLING}"),
         ("deliveries retried", f"{facts.retried:,}, a second apart"),
         ("dead letters", f"{facts.dead}"),
-        (f"orders over {BIG:.0f}", f"{facts.big:,} of {facts.big_expected:,} through the SQL filter"),
+        (f"orders over {BIG:.0f}", big),
         ("delayed message", f"{facts.late_ms:+d} ms from its second"),
         ("transactions", f"{len(facts.committed)} committed, {len(facts.rolled_back)} rolled back"),
     ]  # fmt: skip
