@@ -311,8 +311,12 @@ class SendLane:
         if size == 0 or value_size == 0:
             return False  # the ordinary handler re-encodes it
         first = text[name]
-        if first == 85 and size == 8 and text[name + 1] == 78:  # UNIQ_KEY
-            if text[name + 4] != 95 or value_size > _UNIQUE_KEY_MAX:
+        if (
+            first == 85 and size == 8 and text[name + 1] == 78 and text[name + 2] == 73
+            and text[name + 3] == 81 and text[name + 4] == 95 and text[name + 5] == 75
+            and text[name + 6] == 69 and text[name + 7] == 89
+        ):  # UNIQ_KEY  # fmt: skip
+            if value_size > _UNIQUE_KEY_MAX:
                 return False
             for at in range(middle + 1, stop):
                 if text[at] < 48 or text[at] > 122 or text[at] == 92:

@@ -171,6 +171,30 @@ def test_bodies_beyond_the_limits_are_left(size: int) -> None:
     assert World().run(send(body=bytes(size))) == 0
 
 
+def test_a_name_like_the_unique_key_is_a_users_property() -> None:
+    world = World()
+    frame = send(i="UNIQ_KEY\x017F0001\x02UNIT_KEY\x01mine\x02UNIQ_KEX\x01too\x02")
+    assert world.run(frame) == len(frame)
+    (answer,) = world.answers()
+    assert answer.fields["transactionId"] == "7F0001"
+    assert world.run(send(i="UNIT_KEY\x01mine\x02")) == 0, "it has no unique key yet"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CHECK_IMMUNITY_TIME_IN_SECONDS", "CLUSTER", "CORRELATION_ID", "DELAY", "INNER_BASE",
+        "INNER_MULTI_DISPATCH", "MSG_REGION", "MSG_TYPE", "MAX_RECONSUME_TIMES", "PGROUP",
+        "POP_CK", "REAL_TOPIC", "REAL_QID", "RECONSUME_TIME", "REPLY_TO_CLIENT", "RETRY_TOPIC",
+        "ORIGIN_MESSAGE_ID", "TRACE_ON", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS",
+        "TIMER_DEL_UNIQKEY", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES",
+        "TTL", "__transactionId__", "__STARTDELIVERTIME", "1ST_POP_TIME",
+    ],
+)  # fmt: skip
+def test_names_with_a_meaning_are_left_to_the_handler(name: str) -> None:
+    assert World().run(send(i=f"UNIQ_KEY\x017F0001\x02{name}\x011\x02")) == 0
+
+
 def test_other_codes_are_left() -> None:
     assert World().run(Command(34, opaque=1).encode()) == 0
 
