@@ -156,6 +156,7 @@ class Broker:
         )  # fmt: skip
         self._connect_parts(parts)
         self._keep_delay_offsets(parts)
+        parts.checks.correct_cursors()
         await self._listen(parts)
         stack.callback(parts.polls.close)
         await stack.enter_async_context(running(parts.delay.run(), name="delay levels"))
@@ -232,10 +233,10 @@ class Broker:
     def _keep_delay_offsets(self, parts: Parts) -> None:
         found = parts.saving.file("delayOffset.json").read(DelayOffsets.decode)
         if found is not None:
-            parts.delay.load(found.offset_table)
+            parts.delay.load(found)
         parts.saving.add(
             "delayOffset.json",
-            lambda: DelayOffsets(offset_table=dict(parts.delay.offsets)).encode(pretty=True),
+            lambda: parts.delay.saved().encode(pretty=True),
             revision=lambda: parts.delay.revision,
             interval_s=DELAY_OFFSETS_S,
         )
@@ -257,6 +258,8 @@ class Broker:
         tables.groups.on_change = lambda group: saving.changed()
         tables.live.on_change = on_settings
         parts.configuration.on_store = parts.putting.use
+        if self._settings.calc_filter_bitmap:
+            parts.store.derivation.bitmap_of = tables.filters.bitmap
 
         def on_readable(topic: str, queue_id: int, offset: int) -> None:
             parts.polls.wake(topic, queue_id, offset)

@@ -8,19 +8,24 @@ every due message into its real topic, as a new record with the stored propertie
 moves the cursor behind it.
 
 A crash forgets at most what the cursor moved since the file was last saved; those messages are
-delivered again, none is lost.
+delivered again, none is lost.  For that the file never runs ahead of the disk: it holds the cursor
+up to which the delivered copies are flushed (``saved``), not the one in memory.  And a cursor that
+lies behind the end of its queue, because a crash took the end of the log, starts at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Mapping
 from typing import Final, Protocol
 
 from contrailmq.broker.putting import Putting
+from contrailmq.broker.versions import VersionCounter
 from contrailmq.clock import Clock
 from contrailmq.errors import BrokerError, CorruptRecord, RemoteProtocolError
+from contrailmq.protocol.bodies.queues import DelayOffsets
 from contrailmq.protocol.message import Record, decode_record
 from contrailmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from contrailmq.protocol.properties import PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC
@@ -48,6 +53,11 @@ class ScheduleQueues(Protocol):
         """A copy of a record."""
         ...
 
+    @property
+    def flushed_offset(self) -> int:
+        """Up to where the log is certain to be on disk."""
+        ...
+
 
 class DelayLevels:
     """Delivers what is due. Runs on the loop; ``run`` owns its timers."""
@@ -68,12 +78,34 @@ class DelayLevels:
         self._clock = clock
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._is_running = False
+        self._safe: dict[int, int] = {}  # cursors before which every delivery is on disk
+        self._unsafe: dict[int, deque[tuple[int, int]]] = {}  # (cursor, end of its last delivery)
         self.offsets: dict[int, int] = {}
-        self.revision = 0
+        self.version = VersionCounter(clock)
 
-    def load(self, offsets: Mapping[int, int]) -> None:
-        """Take the cursors of an earlier run."""
-        self.offsets.update((level, offset) for level, offset in offsets.items() if offset >= 0)
+    def load(self, found: DelayOffsets) -> None:
+        """Take the cursors of an earlier run, ours or Java's."""
+        if found.data_version is not None:
+            self.version.value = found.data_version
+        for level, offset in found.offset_table.items():
+            first, end = self._queues.bounds(SCHEDULE_TOPIC, level - 1)
+            corrected = min(max(offset, first, 0), end)
+            if corrected != offset:
+                log.warning("a cursor is moved: level=%s from=%s to=%s", level, offset, corrected)
+            self.offsets[level] = self._safe[level] = corrected
+
+    def saved(self) -> DelayOffsets:
+        """What ``delayOffset.json`` may say now: everything before these cursors is on disk."""
+        for level in self._unsafe:
+            self._note_flushed(level)
+        return DelayOffsets(
+            data_version=self.version.value, offset_table=dict(sorted(self._safe.items()))
+        )
+
+    @property
+    def revision(self) -> object:
+        """Changes whenever ``saved`` may say something else."""
+        return self.version.value, sum(self._safe.values())
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -87,6 +119,9 @@ class DelayLevels:
             for timer in self._timers.values():
                 timer.cancel()
             self._timers.clear()
+            # A stop in good order: the store flushes before it ends.
+            self._safe.update(self.offsets)
+            self._unsafe.clear()
 
     def wake(self, topic: str, queue_id: int, offset: int) -> None:
         """The store has new messages in a queue; only those of an idle level matter here."""
@@ -119,6 +154,7 @@ class DelayLevels:
             log.warning("delayed messages are gone: level=%s from=%s to=%s", level, offset, first)
             offset = first
         again_s: float | None = None
+        end_offset = 0
         for _ in range(BATCH_MAX):
             if offset >= end:
                 break
@@ -129,7 +165,7 @@ class DelayLevels:
                     again_s = min(wait_ms / 1000, TIMER_MAX_S)
                     break
                 try:
-                    self._deliver(level, unit)
+                    end_offset = self._deliver(level, unit) or end_offset
                 except BrokerError as error:
                     log.warning("a delayed message cannot be delivered: error=%s", error)
                     again_s = FAILED_RETRY_S
@@ -138,12 +174,22 @@ class DelayLevels:
         else:
             again_s = 0.0
         if offset != self.offsets.get(level, 0):
-            self.offsets[level] = offset
-            self.revision += 1
+            self._moved(level, offset, end_offset)
         if again_s is not None:
             self._arm(level, again_s)
         elif self._queues.bounds(SCHEDULE_TOPIC, level - 1)[1] > offset:
             self._arm(level, 0.0)  # delivering has delayed something anew
+
+    def _moved(self, level: int, offset: int, end_offset: int) -> None:
+        self.offsets[level] = offset
+        self._unsafe.setdefault(level, deque()).append((offset, end_offset))
+        self._note_flushed(level)
+        self.version.bump()
+
+    def _note_flushed(self, level: int) -> None:
+        unsafe, flushed = self._unsafe[level], self._queues.flushed_offset
+        while unsafe and unsafe[0][1] <= flushed:
+            self._safe[level] = unsafe.popleft()[0]
 
     def _due_ms(self, level: int, unit: tuple[int, int, int]) -> int:
         _, _, code = unit
@@ -163,17 +209,18 @@ class DelayLevels:
         except (CorruptRecord, RemoteProtocolError):
             return None
 
-    def _deliver(self, level: int, unit: tuple[int, int, int]) -> None:
+    def _deliver(self, level: int, unit: tuple[int, int, int]) -> int:
+        """Where the delivered copy ends in the log; 0 for a message that is given up."""
         record = self._record(unit)
         if record is None:
             log.error("a delayed message is lost: level=%s log_offset=%s", level, unit[0])
-            return
+            return 0
         topic = record.properties.get(PROPERTY_REAL_TOPIC, "")
         queue_id = record.properties.get(PROPERTY_REAL_QUEUE_ID, "")
         if topic in ("", HALF_TOPIC, SCHEDULE_TOPIC) or not queue_id.isdecimal():
             log.error("a delayed message has no target: topic=%s queue=%s", topic, queue_id)
-            return
-        self._putting.put(
+            return 0
+        delivered = self._putting.put(
             NewMessage(
                 topic,
                 int(queue_id),
@@ -186,7 +233,7 @@ class DelayLevels:
                 born_host=record.born_host_bytes,
                 store_host=self._store_host,
                 reconsume_times=record.reconsume_times,
-                prepared_offset=record.prepared_transaction_offset,
                 wait=False,
             )
         )
+        return delivered.end_offset

@@ -73,10 +73,14 @@ def decode_filters(data: bytes, filters: ConsumerFilters) -> list[FilterEntry]:
     for topic in StoredFilters.decode(data).filter_data_by_topic.values():
         for stored in topic.group_filter_data.values():
             try:
-                matcher = filters.compile(stored.consumer_group, stored.topic, stored.expression)
+                matcher = filters.compile_for(
+                    stored.consumer_group,
+                    stored.topic,
+                    stored.expression,
+                    born_ms=stored.born_time,
+                )
             except FilterError:
                 continue
-            bits = stored.bloom_filter_data
             entries.append(
                 FilterEntry(
                     group=stored.consumer_group,
@@ -88,7 +92,7 @@ def decode_filters(data: bytes, filters: ConsumerFilters) -> list[FilterEntry]:
                     # Java starts with all consumers gone, too: they come back by heartbeat.
                     dead_ms=max(stored.dead_time, stored.born_time),
                     matcher=matcher,
-                    positions=list(bits.bit_pos) if bits is not None else [],
+                    positions=filters.positions(stored.consumer_group, stored.topic),
                 )
             )
     return entries

@@ -3,6 +3,11 @@
 ``ConsumerFilters`` is the table of ``consumerFilter.json``: the SQL subscriptions of groups, kept a
 day after their consumers have gone, so that the bit maps made for them stay useful.  A matcher is
 what the store asks while it walks a queue (ExpressionMessageFilter).
+
+Bit maps.  With ``enableCalcFilterBitMap`` and ``enableConsumeQueueExt`` the store asks ``bitmap``
+for every message it derives: which of the topic's subscriptions are true for it, as a bloom filter
+of their names.  A pull of a subscription skips what its bits say no to, without reading the log;
+but only messages stored after the subscription was born: to older ones nobody put the question.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import Final
 from contrailmq.clock import Clock
 from contrailmq.errors import CorruptRecord, FilterError, RemoteProtocolError
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
-from contrailmq.protocol.filter.bloom import BloomFilter, has_bits
+from contrailmq.protocol.filter.bloom import BloomFilter, has_bits, set_bits
 from contrailmq.protocol.filter.sql import SqlFilter, compile_sql
 from contrailmq.protocol.filter.tags import ALL, TYPE_TAG
 from contrailmq.protocol.message import decode_record
@@ -43,17 +48,30 @@ class TagMatcher:
 
 
 class SqlMatcher:
-    """Wants what an SQL expression is true for."""
+    """Wants what an SQL expression is true for.
 
-    __slots__ = ("_filter", "_positions", "tag_codes")
+    Without ``positions`` every record is looked at: a pull that brings its own expression is not
+    in any bit map.
+    """
+
+    __slots__ = ("_bitmap_size", "_filter", "_positions", "_since_ms", "tag_codes")
     record_matters = True
 
-    def __init__(self, sql: SqlFilter, positions: list[int]) -> None:
+    def __init__(
+        self,
+        sql: SqlFilter,
+        *,
+        positions: Iterable[int] = (),
+        bitmap_size: int = 0,
+        since_ms: int = 0,
+    ) -> None:
         self.tag_codes: frozenset[int] | None = None
         self._filter = sql
-        self._positions = positions
+        self._positions = tuple(positions)
+        self._bitmap_size = bitmap_size
+        self._since_ms = since_ms
 
-    def matches(self, record: memoryview) -> bool:
+    def matches(self, record: memoryview | bytes) -> bool:
         """Whether the expression is true for a record's properties."""
         try:
             return self._filter.matches_raw(decode_record(record).properties_bytes)
@@ -62,10 +80,10 @@ class SqlMatcher:
 
     def may_match(self, ext: QueueExt) -> bool:
         """Whether the bit map of a record names this subscription; without one, maybe."""
-        if not ext.bitmap or not self._positions:
+        if not self._positions or len(ext.bitmap) != self._bitmap_size:
             return True
-        if max(self._positions) >= 8 * len(ext.bitmap):
-            return True
+        if ext.store_ms <= self._since_ms:
+            return True  # nobody asked on behalf of this subscription then
         return has_bits(ext.bitmap, self._positions)
 
 
@@ -116,9 +134,36 @@ class ConsumerFilters:
         """Bits of one bit map."""
         return self._bloom.bit_count
 
-    def compile(self, group: str, topic: str, expression: str) -> SqlMatcher:
-        """The matcher of an expression; raises FilterError."""
-        return SqlMatcher(compile_sql(expression), self._bloom.positions(f"{group}#{topic}"))
+    def compile(self, expression: str) -> SqlMatcher:
+        """The matcher of an expression that is in no bit map; raises FilterError."""
+        return SqlMatcher(compile_sql(expression))
+
+    def compile_for(self, group: str, topic: str, expression: str, *, born_ms: int) -> SqlMatcher:
+        """The matcher of a subscription that is in the bit maps since it was born."""
+        return SqlMatcher(
+            compile_sql(expression),
+            positions=self.positions(group, topic),
+            bitmap_size=self._bloom.size,
+            since_ms=born_ms,
+        )
+
+    def positions(self, group: str, topic: str) -> list[int]:
+        """The bits of a subscription."""
+        return self._bloom.positions(f"{group}#{topic}")
+
+    def bitmap(self, topic: str, record: bytes) -> bytes:
+        """Which subscriptions of a topic want a record (CommitLogDispatcherCalcBitMap).
+
+        Empty where nobody subscribes with SQL: that says nothing at all.
+        """
+        groups = self._topics.get(topic)
+        if not groups:
+            return b""
+        bits = bytearray(self._bloom.size)
+        for entry in groups.values():
+            if entry.matcher.matches(record):
+                set_bits(bits, entry.positions)
+        return bytes(bits)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
         """Take the subscriptions of a heartbeat; one that does not compile is left out."""
@@ -182,7 +227,7 @@ class ConsumerFilters:
             self.revision += 1
             return
         try:
-            matcher = self.compile(group, topic, subscription.sub_string)
+            matcher = self.compile_for(group, topic, subscription.sub_string, born_ms=now_ms)
         except FilterError:
             return  # code 46 has told the consumer so
         self.add(
@@ -195,7 +240,7 @@ class ConsumerFilters:
                 born_ms=now_ms,
                 dead_ms=0,
                 matcher=matcher,
-                positions=self._bloom.positions(f"{group}#{topic}"),
+                positions=self.positions(group, topic),
             )
         )
 

@@ -17,6 +17,7 @@ from contrailmq.broker.counters import Counters
 from contrailmq.broker.delay import DelayLevels
 from contrailmq.broker.filters import ConsumerFilters
 from contrailmq.broker.groups import GroupTable
+from contrailmq.broker.halves import HalfMessages
 from contrailmq.broker.handlers.client import Clients
 from contrailmq.broker.handlers.pull import PullMessage
 from contrailmq.broker.handlers.send import SendMessage
@@ -39,7 +40,7 @@ from contrailmq.broker.saving import Saving
 from contrailmq.broker.settings import BrokerSettings
 from contrailmq.broker.stats import Stats
 from contrailmq.broker.topics import TopicTable
-from contrailmq.broker.transactions import HalfMessages, TransactionChecks
+from contrailmq.broker.transactions import TransactionChecks
 from contrailmq.clock import Clock
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.ids import UniqueIds

@@ -137,9 +137,7 @@ class PullPlanner:
             return None if tags.is_all or not tags.codes else TagMatcher(tags.codes)
         self._check_type(header.expression_type)
         try:
-            return self._filters.compile(
-                header.consumer_group, header.topic, header.subscription or ""
-            )
+            return self._filters.compile(header.subscription or "")
         except FilterError:
             return None  # as the original: only code 46 and heartbeats refuse a bad expression
 

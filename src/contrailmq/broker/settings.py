@@ -59,6 +59,7 @@ class BrokerSettings:
     lite_pull: bool = key("litePullMessageEnable", True, live=True)
     slave_read: bool = key("slaveReadEnable", False, live=True)
     property_filter: bool = key("enablePropertyFilter", False)
+    calc_filter_bitmap: bool = key("enableCalcFilterBitMap", False)
     filter_retry: bool = key("filterSupportRetry", False, live=True)
     held_pulls_max: int = key("pullThreadPoolQueueCapacity", 100_000)
 

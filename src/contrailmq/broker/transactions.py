@@ -11,178 +11,54 @@ back behind the others.  One that is due is put back with a higher TRANSACTION_C
 live producer of its group is asked (code 39); one that has been asked about too often goes to
 TRANS_CHECK_MAX_TIME_TOPIC.  All of it is in the original's bytes, so a Java broker can take the
 directory over between any two steps, and the reverse.
+
+The cursors that are saved never run ahead of the disk: those of a round become offsets of the
+group only when everything appended before its end is flushed.  A power cut may repeat a question,
+but cannot lose an open or a committed transaction that was on disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
+from contrailmq.broker.halves import QUEUE, HalfMessages
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.live import LiveSettings
 from contrailmq.broker.offsets import OffsetTable
 from contrailmq.broker.producers import ProducerTable
-from contrailmq.broker.putting import Putting
-from contrailmq.broker.topics import TopicTable
 from contrailmq.clock import Clock
-from contrailmq.errors import BrokerError, CorruptRecord, NetworkError, RemoteProtocolError
+from contrailmq.errors import BrokerError, NetworkError
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.transaction import CheckTransactionStateRequest
 from contrailmq.protocol.ids import offset_message_id
-from contrailmq.protocol.message import Record, decode_record, encode_record
-from contrailmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from contrailmq.protocol.message import Record, encode_record
+from contrailmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from contrailmq.protocol.properties import (
     PROPERTY_CHECK_IMMUNITY_TIME,
     PROPERTY_PRODUCER_GROUP,
     PROPERTY_REAL_QUEUE_ID,
     PROPERTY_REAL_TOPIC,
-    PROPERTY_TAGS,
     PROPERTY_TRANSACTION_CHECK_TIMES,
     PROPERTY_TRANSACTION_ID,
     PROPERTY_TRANSACTION_PREPARED_QUEUE_OFFSET,
     PROPERTY_UNIQUE_KEY,
-    encode_properties,
 )
-from contrailmq.store.types import Appended, NewMessage
+from contrailmq.store.types import Appended
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "CID_RMQ_SYS_TRANS"
-QUEUE: Final = 0
-OP_TAG: Final = "d"
 OPS_READ_MAX: Final = 200_000  # op messages held in memory by one round; the next goes on
 ROUND_HALVES_MAX: Final = 50_000
 YIELD_EVERY: Final = 200
-ENDED_MAX: Final = 1_000_000
-
-
-class TransactionLog(Protocol):
-    """What this module needs of the store."""
-
-    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """First queue offset, and the one behind the last."""
-        ...
-
-    def unit(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int] | None:
-        """Log offset, size and tag code of one message."""
-        ...
-
-    def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
-        """A copy of a record."""
-        ...
-
-
-class HalfMessages:
-    """Reads half and op messages, and writes what settles them."""
-
-    def __init__(
-        self,
-        store: TransactionLog,
-        putting: Putting,
-        topics: TopicTable,
-        *,
-        identity: Identity,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._putting = putting
-        self._topics = topics
-        self._identity = identity
-        self._clock = clock
-        self._ended: dict[int, None] = {}
-
-    def bounds(self, topic: str) -> tuple[int, int]:
-        """First offset of the half or op queue, and the one behind the last."""
-        return self._store.bounds(topic, QUEUE)
-
-    def read(self, topic: str, offset: int) -> Record | None:
-        """The message at an offset of the half or op queue."""
-        unit = self._store.unit(topic, QUEUE, offset)
-        return None if unit is None else self.record(unit[0])
-
-    def record(self, log_offset: int) -> Record | None:
-        """The record at a place of the log."""
-        data = self._store.record_at(log_offset)
-        try:
-            return None if data is None else decode_record(data)
-        except (CorruptRecord, RemoteProtocolError):
-            return None
-
-    def is_ended(self, offset: int) -> bool:
-        """Whether this half message was ended since the broker started."""
-        return offset in self._ended
-
-    def end(self, half: Record, *, commit: bool) -> None:
-        """Settle a half message; ending it a second time does nothing."""
-        if half.queue_offset in self._ended:
-            return
-        if commit:
-            self._putting.put(self._committed(half))
-        self._put_op(half.queue_offset)
-        self._ended[half.queue_offset] = None
-        if len(self._ended) > ENDED_MAX:
-            self._ended.pop(next(iter(self._ended)))
-
-    def settled_before(self, offset: int) -> None:
-        """The cursor has moved: nobody asks about what lies before it."""
-        for ended in [o for o in self._ended if o < offset]:
-            del self._ended[ended]
-
-    def put_back(self, half: Record) -> Appended:
-        """Append a half message again, with the properties it has now."""
-        return self._putting.put(self._copy(half, HALF_TOPIC))
-
-    def discard(self, half: Record) -> None:
-        """Give a half message up: an operator finds it in its own topic."""
-        self._topics.create_internal(TRANS_CHECK_MAX_TIME_TOPIC, queue_nums=1)
-        self._putting.put(self._copy(half, TRANS_CHECK_MAX_TIME_TOPIC))
-
-    def _copy(self, half: Record, topic: str) -> NewMessage:
-        return NewMessage(
-            topic,
-            QUEUE,
-            half.body,
-            encode_properties(half.properties),
-            flag=half.flag,
-            sys_flag=half.sys_flag,
-            born_ms=half.born_ms,
-            born_host=half.born_host_bytes,
-            store_host=self._identity.store_host,
-            reconsume_times=half.reconsume_times,
-            wait=False,
-        )
-
-    def _committed(self, half: Record) -> NewMessage:
-        queue_id = half.properties.get(PROPERTY_REAL_QUEUE_ID, "0")
-        return dataclasses.replace(
-            self._copy(half, half.properties.get(PROPERTY_REAL_TOPIC, "")),
-            queue_id=int(queue_id) if queue_id.isdecimal() else 0,
-            properties=half.properties_bytes,  # REAL_TOPIC and TRAN_MSG stay, as in the original
-            sys_flag=(half.sys_flag & ~0xC) | 0x8,
-            prepared_offset=half.commit_log_offset,
-        )
-
-    def _put_op(self, half_offset: int) -> None:
-        host = self._identity.store_host
-        self._topics.create_internal(OP_HALF_TOPIC, queue_nums=1)
-        self._putting.put(
-            NewMessage(
-                OP_HALF_TOPIC,
-                QUEUE,
-                str(half_offset).encode(),
-                encode_properties({PROPERTY_TAGS: OP_TAG}),
-                born_ms=self._clock.now_ms(),
-                born_host=host,
-                store_host=host,
-                wait=False,
-            )
-        )
+FLUSH_LOOK_S: Final = 0.2
+FLUSH_LOOKS: Final = 60  # the log is flushed at least every ten seconds
 
 
 @dataclass(slots=True)
@@ -231,24 +107,41 @@ class TransactionChecks:
         self._clock = clock
         self._rng = rng
         self._keep_ms = keep_ms
+        self._cursors: dict[str, int] = {}
 
     async def run(self) -> None:
         """A round every ``transactionCheckInterval``."""
-        while True:
-            await asyncio.sleep(self._live.now.transaction_check_interval_ms / 1000)
-            try:
-                await self.check()
-            except BrokerError as error:
-                log.warning("a round of transaction checks ended early: error=%s", error)
+        try:
+            while True:
+                await asyncio.sleep(self._live.now.transaction_check_interval_ms / 1000)
+                try:
+                    await self.check()
+                except BrokerError as error:
+                    log.warning("a round of transaction checks ended early: error=%s", error)
+                await self._save_cursors()
+        finally:
+            # A stop in good order: the store flushes before it ends.
+            self._commit(self._cursors)
+
+    def correct_cursors(self) -> None:
+        """Before anybody sends: no cursor lies behind its queue, whose end a crash may take."""
+        for topic in (HALF_TOPIC, OP_HALF_TOPIC):
+            first, end = self._halves.bounds(topic)
+            found = self._offsets.find(GROUP, topic, QUEUE) or 0
+            self._cursors[topic] = min(max(found, first), end)
+            if found > end:
+                log.warning("a cursor is moved: topic=%s from=%s to=%s", topic, found, end)
+                self._commit({topic: end})
 
     async def check(self) -> int:
         """One round; how many producers were asked."""
         start_ms = self._clock.now_ms()
         first, end = self._halves.bounds(HALF_TOPIC)
-        offset = begin = max(self._cursor(HALF_TOPIC), first)
-        ops = self._read_ops(begin)
+        offset = begin = max(self._cursors.get(HALF_TOPIC, 0), first)
+        ops = _Ops(self._cursors.get(OP_HALF_TOPIC, 0), {}, {})
         asked = 0
         try:
+            await self._read_ops(ops, begin)
             while offset < min(end, begin + ROUND_HALVES_MAX):
                 verdict = self._look(offset, ops, start_ms)
                 if verdict is None:
@@ -258,26 +151,35 @@ class TransactionChecks:
                 if (offset - begin) % YIELD_EVERY == 0:
                     await asyncio.sleep(0)
         finally:
-            self._offsets.commit(GROUP, HALF_TOPIC, QUEUE, offset=offset)
-            self._offsets.commit(GROUP, OP_HALF_TOPIC, QUEUE, offset=ops.cursor())
+            self._cursors = {HALF_TOPIC: offset, OP_HALF_TOPIC: ops.cursor()}
             self._halves.settled_before(offset)
         return asked
 
-    def _cursor(self, topic: str) -> int:
-        return self._offsets.find(GROUP, topic, QUEUE) or 0
+    async def _save_cursors(self) -> None:
+        """Let the cursors of the round be saved, once the disk has what they pass over."""
+        log_end, cursors = self._halves.log_end(), dict(self._cursors)
+        for _ in range(FLUSH_LOOKS):
+            if self._halves.is_flushed(log_end):
+                self._commit(cursors)
+                return
+            await asyncio.sleep(FLUSH_LOOK_S)
 
-    def _read_ops(self, half_begin: int) -> _Ops:
+    def _commit(self, cursors: dict[str, int]) -> None:
+        for topic, offset in cursors.items():
+            self._offsets.commit(GROUP, topic, QUEUE, offset=offset)
+
+    async def _read_ops(self, ops: _Ops, half_begin: int) -> None:
         first, end = self._halves.bounds(OP_HALF_TOPIC)
-        begin = max(self._cursor(OP_HALF_TOPIC), first)
-        ops = _Ops(begin, {}, {})
+        begin = ops.next_offset = max(self._cursors.get(OP_HALF_TOPIC, 0), first)
         for offset in range(begin, min(end, begin + OPS_READ_MAX)):
+            if (offset - begin) % YIELD_EVERY == YIELD_EVERY - 1:
+                await asyncio.sleep(0)
             record = self._halves.read(OP_HALF_TOPIC, offset)
             named = set() if record is None else set(_offsets_of(record.body))
             open_halves = {half for half in named if half >= half_begin}
             ops.ops[offset] = open_halves
             ops.ended.update(dict.fromkeys(open_halves, offset))
             ops.next_offset = offset + 1
-        return ops
 
     def _look(self, offset: int, ops: _Ops, start_ms: int) -> int | None:
         """Settle one half message (0), ask about it (1), or end the round here (None)."""

@@ -8,7 +8,7 @@ from typing import Final
 from contrailmq.broker.consumers import ConsumerTable
 from contrailmq.broker.filter_file import stored_filter
 from contrailmq.broker.filters import ConsumerFilters, is_tag_type, tag_matcher
-from contrailmq.broker.transactions import HalfMessages
+from contrailmq.broker.halves import HalfMessages
 from contrailmq.errors import LocalProtocolError, RemoteProtocolError, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData

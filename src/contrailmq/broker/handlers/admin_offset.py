@@ -30,7 +30,6 @@ from contrailmq.errors import (
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.queues import (
     ConsumerOffsets,
-    DelayOffsets,
     GetConsumerStatusBody,
     ResetOffsetBody,
 )
@@ -261,10 +260,7 @@ class CopyOffsets:
 
     def delays(self, request: Command, connection: Connection) -> Command:
         """Code 45: the content of ``delayOffset.json``."""
-        body = DelayOffsets(
-            data_version=self._version(), offset_table=dict(sorted(self._delay.offsets.items()))
-        )
-        return request.reply(body=body.encode(legacy=request.version < V5_0_0))
+        return request.reply(body=self._delay.saved().encode(legacy=request.version < V5_0_0))
 
 
 def _check_versions(group: ConsumerGroup) -> None:

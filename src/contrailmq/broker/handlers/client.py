@@ -212,7 +212,7 @@ class CheckClientConfig:
                 f"{subscription.expression_type}"
             )
         try:
-            self._filters.compile(body.group, subscription.topic, subscription.sub_string)
+            self._filters.compile(subscription.sub_string)
         except FilterError as error:
             raise SubscriptionParseFailed(str(error)) from error
         return request.reply()

@@ -49,6 +49,7 @@ class SendReply:
         live: LiveSettings,
         identity: Identity,
         clock: Clock,
+        answer_fields: dict[str, str],
     ) -> None:
         self._putting = putting
         self._topics = topics
@@ -56,6 +57,7 @@ class SendReply:
         self._live = live
         self._identity = identity
         self._clock = clock
+        self._answer_fields = answer_fields
 
     async def __call__(self, request: Command, connection: Connection) -> Command:
         """Push the answer to whoever asked; SYSTEM_ERROR when it did not arrive."""
@@ -74,6 +76,7 @@ class SendReply:
         fields = {"msgId": "0", "queueId": "0", "queueOffset": "0"}
         if self._live.now.store_replies:
             fields = self._keep(request, header, connection, queue_id=queue_id) or fields
+        fields.update(self._answer_fields)
         code = ResponseCode.SUCCESS if fault is None else ResponseCode.SYSTEM_ERROR
         return request.reply(code=code, remark=fault, fields=fields)
 

@@ -20,6 +20,7 @@ def special_handlers(parts: Parts) -> dict[int, Handler]:
         live=tables.live,
         identity=parts.identity,
         clock=parts.clock,
+        answer_fields=parts.send.answer_fields,
     )
     return {
         RequestCode.CONSUMER_SEND_MSG_BACK: SendMessageBack(
