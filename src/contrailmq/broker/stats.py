@@ -56,10 +56,12 @@ class _Ring:
         if self._since is None:
             self._since = now_ms
 
-    def window(self, key: tuple[str, str], events: tuple[str, str]) -> Window:
+    def window(self, key: tuple[str, str], events: tuple[str, str], born_ms: int) -> Window:
+        """The window of a figure that began to be counted at ``born_ms``."""
         total = sum(growth.get(key, 0) for _, growth in self._intervals)
         times = sum(growth.get(events, 0) for _, growth in self._intervals)
-        span = self._intervals[-1][0] - (self._since or 0) if self._intervals else 0
+        since = max(self._since or 0, born_ms)
+        span = self._intervals[-1][0] - since if self._intervals else 0
         return Window(
             total, total * 1000 / span if span > 0 else 0.0, total / times if times else 0.0
         )
@@ -72,6 +74,7 @@ class Stats:
         self._counters = counters
         self._cluster = cluster
         self._last: Mapping[tuple[str, str], int] = {}
+        self._born: Mapping[tuple[str, str], int] = {}
         self._minute = _Ring(_MINUTE_INTERVALS)
         self._hour = _Ring(_HOUR_INTERVALS)
         self._day = _Ring(_DAY_INTERVALS)
@@ -83,12 +86,15 @@ class Stats:
     def sample(self, now_ms: int) -> None:
         """Note what has happened since the last call; made every ``SAMPLE_INTERVAL_MS``."""
         now = dict(self._figures())
+        before_ms = now_ms - SAMPLE_INTERVAL_MS
         if not self._began:
             self._began = True
             for ring in (self._minute, self._hour, self._day):
-                ring.begin(now_ms)
-            self._hour_at = self._day_at = now_ms
+                ring.begin(before_ms)
+            self._hour_at = self._day_at = before_ms
         last = self._last
+        # A figure that is new came up within this interval, and its rate counts from there.
+        self._born = {key: self._born.get(key, before_ms) for key in now}
         growth = {
             key: value - last.get(key, 0) for key, value in now.items() if value != last.get(key)
         }
@@ -110,15 +116,17 @@ class Stats:
         if figure not in self._last and not any(figure == known for known, _ in self._figures()):
             return None
         events = (name.replace("_SIZE", "_NUMS"), key)
+        born_ms = self._born.get(figure, 0)
         return Windows(
-            self._minute.window(figure, events),
-            self._hour.window(figure, events),
-            self._day.window(figure, events),
+            self._minute.window(figure, events, born_ms),
+            self._hour.window(figure, events, born_ms),
+            self._day.window(figure, events, born_ms),
         )
 
     def tps(self, name: str, key: str) -> float:
         """The rate of the last minute; 0 for what was never counted."""
-        return self._minute.window((name, key), (name, key)).tps
+        figure = (name, key)
+        return self._minute.window(figure, figure, self._born.get(figure, 0)).tps
 
     def _figures(self) -> Iterator[tuple[tuple[str, str], int]]:
         topics: dict[str, list[int]] = {}

@@ -68,3 +68,14 @@ def test_a_deleted_topic_leaves_nothing_behind_once_its_windows_have_passed() ->
     counters.forget_topic("T")
     stats.sample(2 * SAMPLE_INTERVAL_MS)
     assert stats.find("TOPIC_PUT_NUMS", "T") is None
+
+
+def test_the_rate_of_a_new_figure_counts_from_its_first_interval() -> None:
+    counters, stats = _stats()
+    for tick in range(1, 7):
+        stats.sample(tick * SAMPLE_INTERVAL_MS)
+    counters.put("T", 0, count=30, size=1)
+    stats.sample(7 * SAMPLE_INTERVAL_MS)
+    assert stats.tps("TOPIC_PUT_NUMS", "T") == 3.0
+    stats.sample(8 * SAMPLE_INTERVAL_MS)
+    assert stats.tps("TOPIC_PUT_NUMS", "T") == 1.5

@@ -89,8 +89,17 @@ class QueryQueue:
         return stored.encode(pretty=True).decode(), entry.matcher
 
 
+def _bits(bitmap: bytes) -> str:
+    """The bits from the last to the first, a line for every 64 (BitsArray.toString)."""
+    text = f"{int.from_bytes(bitmap, 'little'):0{len(bitmap) * 8}b}"
+    head = len(text) % 64
+    lines = [text[:head]] if head else []
+    lines += [text[at : at + 64] for at in range(head, len(text), 64)]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _describe(entry: ConsumeQueueData, ext: QueueExt) -> None:
-    """What the extension says of an entry (CqExtUnit, BitsArray.toString)."""
+    """What the extension says of an entry (CqExtUnit)."""
     unit: dict[str, object] = {
         "msgStoreTime": ext.store_ms,
         "size": QUEUE_EXT_UNIT + len(ext.bitmap),
@@ -98,9 +107,7 @@ def _describe(entry: ConsumeQueueData, ext: QueueExt) -> None:
     }
     if ext.bitmap:
         unit["filterBitMap"] = base64.b64encode(ext.bitmap).decode()
-        entry.bit_map = "".join(
-            "1" if byte >> bit & 1 else "0" for byte in ext.bitmap for bit in range(8)
-        )
+        entry.bit_map = _bits(ext.bitmap)
     entry.extend_data_json = dumps(dict(sorted(unit.items()))).decode()
 
 
