@@ -55,7 +55,7 @@ def json_schema(
     row = found.first()
     assert row is not None
     parsed = together.select(F.from_json("text", row["ddl"]).alias("rows")).schema["rows"].dataType
-    return parsed.elementType  # type: ignore[attr-defined,no-any-return]
+    return parsed.elementType
 
 
 def text_of(body: str = "body") -> Column:

@@ -44,7 +44,7 @@ class TopicReader(DataSourceReader):
         self._options = options
         self._schema = schema
         if options.push_down:
-            self.pushFilters = PushFilters()  # type: ignore[method-assign]
+            self.pushFilters = PushFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds and divide the work."""

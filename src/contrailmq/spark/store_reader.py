@@ -46,7 +46,7 @@ class StoreTopicReader(DataSourceReader):
         self._options = options
         self._schema = schema
         if options.push_down:
-            self.pushFilters = PushFilters()  # type: ignore[method-assign]
+            self.pushFilters = PushFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look at the consume queues and divide the work."""
