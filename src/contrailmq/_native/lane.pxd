@@ -28,6 +28,9 @@ cdef class SendLane:
     cdef readonly LogWriter log
     cdef object host
     cdef RequestScan scan
+    cdef object _owner
+    cdef const unsigned char[::1] _buffer
+    cdef Py_ssize_t _buffer_size
     cdef public long long body_size_max
     cdef public dict topics
     cdef list touched
@@ -58,8 +61,10 @@ cdef class SendLane:
 
     cpdef bytes reply(self)
 
+    cpdef int release(self) except -1
+
     @cython.locals(found=cython.int, data="const unsigned char*")
-    cpdef Py_ssize_t run(self, const unsigned char[::1] buffer, Py_ssize_t start, Py_ssize_t end, Origin origin) except -1
+    cpdef Py_ssize_t run(self, object buffer, Py_ssize_t start, Py_ssize_t end, Origin origin) except -1
 
     @cython.locals(
         scan=RequestScan, body_size=cython.longlong, topic_field=cython.int, queue_field=cython.int,

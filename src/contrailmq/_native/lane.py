@@ -83,6 +83,9 @@ class SendLane:
         self.wait_matters = False
         self.ended = MORE
         self.count = 0
+        self._owner: Any = None
+        self._buffer: Bytes = bytes(1)
+        self._buffer_size = 0
         self._last = LaneTopic(b"", 0)
         self._text = bytearray(_TEXT_SIZE)
         self._text_address = raw.at_address(self._text)
@@ -136,12 +139,22 @@ class SendLane:
         self._out_at = 0
         return out
 
+    def release(self) -> None:
+        """Let go of the buffer of the last run; a read buffer that is used again may be kept."""
+        self._owner = None
+        self._buffer = bytes(1)
+        self._buffer_size = 0
+
     def run(self, buffer: Bytes, start: int, end: int, origin: Origin) -> int:
         """Take sends from ``start``; where the first frame lies that was not taken."""
-        if start < 0 or end > len(buffer):
+        if buffer is not self._owner:
+            self._owner = buffer
+            self._buffer = buffer
+            self._buffer_size = len(buffer)
+        if start < 0 or end > self._buffer_size:
             raise ValueError("range outside the buffer")
         self.count = 0
-        data = raw.at_address(buffer)
+        data = raw.at_address(self._buffer)
         while True:
             if self._out_size - self._out_at < _REPLY_SIZE_MAX:
                 self.ended = FULL
@@ -150,7 +163,11 @@ class SendLane:
             if found == 0:
                 self.ended = MORE
                 return start
-            if found < 0 or self.scan.code != _SEND_V2 or not self._take(buffer, data, origin):
+            if (
+                found < 0
+                or self.scan.code != _SEND_V2
+                or not self._take(self._buffer, data, origin)
+            ):
                 self.ended = OTHER
                 return start
             start = self.scan.frame_end

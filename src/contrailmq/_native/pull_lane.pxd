@@ -37,6 +37,9 @@ cdef class PullLane:
     cdef public dict plans
     cdef readonly int ended
     cdef RequestScan scan
+    cdef object _owner
+    cdef const unsigned char[::1] _buffer
+    cdef Py_ssize_t _buffer_size
     cdef unsigned char[::1] _key
     cdef unsigned char* _key_address
     cdef bytes _last_key
@@ -49,8 +52,10 @@ cdef class PullLane:
     cdef unsigned char[::1] _digits
     cdef unsigned char* _digits_address
 
+    cpdef int release(self) except -1
+
     @cython.locals(found=cython.int, data="const unsigned char*")
-    cpdef Py_ssize_t run(self, const unsigned char[::1] buffer, Py_ssize_t start, Py_ssize_t end, list out) except -1
+    cpdef Py_ssize_t run(self, object buffer, Py_ssize_t start, Py_ssize_t end, list out) except -1
 
     @cython.locals(
         scan=RequestScan, queue_id=cython.longlong, offset=cython.longlong, count=cython.longlong,

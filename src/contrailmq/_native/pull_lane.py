@@ -76,6 +76,9 @@ class PullLane:
         self.plans: dict[bytes, LanePlan] = {}
         self.ended = MORE
         self.scan = RequestScan()
+        self._owner: Any = None
+        self._buffer: Bytes = bytes(1)
+        self._buffer_size = 0
         self._key = bytearray(_KEY_SIZE)
         self._key_address = raw.at_address(self._key)
         self._last_key = bytes(1)
@@ -97,11 +100,21 @@ class PullLane:
         self.plans = {}
         self._last_plan = None
 
+    def release(self) -> None:
+        """Let go of the buffer of the last run; a read buffer that is used again may be kept."""
+        self._owner = None
+        self._buffer = bytes(1)
+        self._buffer_size = 0
+
     def run(self, buffer: Bytes, start: int, end: int, out: list[Any]) -> int:
         """Answer pulls from ``start``; where the first frame lies that was not taken."""
-        if start < 0 or end > len(buffer):
+        if buffer is not self._owner:
+            self._owner = buffer
+            self._buffer = buffer
+            self._buffer_size = len(buffer)
+        if start < 0 or end > self._buffer_size:
             raise ValueError("range outside the buffer")
-        data = raw.at_address(buffer)
+        data = raw.at_address(self._buffer)
         while True:
             found = self.scan.scan_at(data, start, end)
             if found == 0:

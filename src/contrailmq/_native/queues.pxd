@@ -56,8 +56,9 @@ cdef class Deriver:
     cdef public long long count
     cdef public int ended
     cdef const unsigned char[::1] data
+    cdef Py_ssize_t data_size
     cdef const unsigned char* address
-    cdef long long base
+    cdef readonly long long base
     cdef readonly Py_ssize_t position
     cdef TopicQueues _last
     cdef Py_ssize_t tags, tags_size, keys, keys_size, unique, unique_size, delay, delay_size
@@ -67,8 +68,10 @@ cdef class Deriver:
     @cython.locals(entry=TopicQueues)
     cpdef QueueWriter find(self, bytes topic, unsigned int queue_id)
 
-    @cython.locals(address="const unsigned char*", size=cython.longlong, magic=cython.uint)
     cpdef Py_ssize_t run(self, const unsigned char[::1] data, long long base, Py_ssize_t position, Py_ssize_t limit) except -1
+
+    @cython.locals(address="const unsigned char*", size=cython.longlong, magic=cython.uint)
+    cpdef Py_ssize_t run_on(self, Py_ssize_t position, Py_ssize_t limit) except -1
 
     @cython.locals(
         sys_flag=cython.uint, at=cython.Py_ssize_t, times=cython.Py_ssize_t, end=cython.Py_ssize_t,

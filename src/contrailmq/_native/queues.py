@@ -129,8 +129,9 @@ class Deriver:
         self.count = 0
         self.ended = 0
         self.data: Bytes = bytes(1)
+        self.data_size = 1
         self.address = raw.at_address(self.data)
-        self.base = 0
+        self.base = -1  # of the segment looked at last
         self.position = 0  # behind the last record derived, also when a run failed
         self._last = TopicQueues(b"", False)
         self.tags = 0
@@ -153,7 +154,9 @@ class Deriver:
     def detach(self) -> None:
         """Let go of the segment looked at last, and of the index."""
         self.data = bytes(1)
+        self.data_size = 1
         self.address = raw.at_address(self.data)
+        self.base = -1
         self.index = None
 
     def forget(self, topic: bytes, queue_id: int) -> None:
@@ -183,10 +186,18 @@ class Deriver:
         """
         if position < 0 or limit > len(data):
             raise ValueError("derive: range outside the view")
-        self.ended = _LIMIT
         self.data = data
-        address = self.address = raw.at_address(self.data)
+        self.data_size = len(data)
+        self.address = raw.at_address(self.data)
         self.base = base
+        return self.run_on(position, limit)
+
+    def run_on(self, position: int, limit: int) -> int:
+        """The same in the segment of the last ``run``; it is still held."""
+        if position < 0 or limit > self.data_size:
+            raise ValueError("derive: range outside the view")
+        self.ended = _LIMIT
+        address = self.address
         self.position = position
         while limit - position >= 8:
             size = raw.get_u32(address, position)

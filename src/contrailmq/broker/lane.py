@@ -26,9 +26,9 @@ from contrailmq.broker.live import LiveSettings
 from contrailmq.broker.pull_lane import BrokerPullLane
 from contrailmq.broker.revision import Revision
 from contrailmq.clock import Clock
-from contrailmq.errors import BrokerError, StoreError
+from contrailmq.errors import BrokerError
 from contrailmq.net.connection import Connection
-from contrailmq.net.endpoint import Buffer
+from contrailmq.net.endpoint import READ_SIZE, Buffer
 from contrailmq.protocol.codes import Language, ResponseCode
 from contrailmq.protocol.command import RESPONSE_FLAG, VERSION_ORDINAL, Command, decode
 from contrailmq.protocol.frame import FrameDecoder
@@ -64,7 +64,8 @@ class BrokerLane:
         self._identity = identity
         self._clock = clock
         self._writer = store.log.writer
-        self._decided_at = (-1, -1)
+        self._decided_at = self._removals_at = -1
+        self._accept_ms = 0
         self._held_size = 0
         self._core = SendLane(
             self._writer,
@@ -73,7 +74,8 @@ class BrokerLane:
             store.settings.message_size_max,
             _answer_parts(send.answer_fields),
         )
-        self._core.wait_matters = store.settings.flush_disk_type is FlushDiskType.SYNC
+        self._waits = store.settings.flush_disk_type is FlushDiskType.SYNC
+        self._core.wait_matters = self._waits
         counters.before_read = self.settle
 
     def run(
@@ -82,23 +84,37 @@ class BrokerLane:
         """Take what is ordinary at ``start``; where the first frame lies that was not taken."""
         if end - start < FRAMES_SIZE_MIN or buffer[start] != 0:
             return start
-        decided_at = (self._revision.value, self._store.queues.removals)
-        if decided_at != self._decided_at:
-            self._decided_at = decided_at
-            self._core.body_size_max = self._store.settings.message_size_max
-            self._core.forget_topics()
-            self._pulls.forget()
-        pulls = self._pulls if self._pulls.is_open else None
+        if (
+            self._revision.value != self._decided_at
+            or self._store.queues.removals != self._removals_at
+        ):
+            self._decide_anew()
         while True:
-            position = self._run_sends(buffer, start, end, connection, out)
-            if pulls is not None and self._core.ended == OTHER:
-                position = pulls.run(buffer, position, end, out=out)
+            position = start
+            if self._store.is_ready and self._held_size <= HELD_SIZE_MAX and not self._accept_ms:
+                position = self._run_sends(buffer, start, end, connection=connection, out=out)
+            if position != end and self._core.ended == OTHER and self._pulls.is_open:
+                position = self._pulls.run(buffer, position, end, out=out)
             if position == start or end - position < FRAMES_SIZE_MIN:
-                return position
+                break
             start = position
+        if len(buffer) != READ_SIZE:  # not the read buffer of all connections: it may be resized
+            self._core.release()
+            self._pulls.release()
+        return position
+
+    def _decide_anew(self) -> None:
+        self._decided_at = self._revision.value
+        self._removals_at = self._store.queues.removals
+        self._core.body_size_max = self._store.settings.message_size_max
+        self._core.forget_topics()
+        self._pulls.forget()
+        # A broker told to wait before it accepts sends has no lane for them; it is restarted, or
+        # told otherwise, and then decides anew.
+        self._accept_ms = self._live.now.start_accept_send_ms
 
     def _run_sends(
-        self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
+        self, buffer: bytearray, start: int, end: int, *, connection: Connection, out: list[Buffer]
     ) -> int:
         core = self._core
         origin = connection.lane_state
@@ -106,15 +122,16 @@ class BrokerLane:
             origin = connection.lane_state = Origin(
                 connection.peer_host, self._identity.store_host, self._send.suffix
             )
-        if self._held_size > HELD_SIZE_MAX or not self._is_open():
-            return start
         self._writer.store_ms = self._clock.now_ms()
         position = core.run(buffer, start, end, origin)
         while position != start:
             self._store.appended()
             reply = core.reply()
             if reply:
-                self._answer(reply, connection, out)
+                if self._waits:
+                    self._hold(reply, connection)
+                else:
+                    out.append(reply)
             if core.ended != FULL:
                 break
             start = position
@@ -145,20 +162,11 @@ class BrokerLane:
                 if count:
                     self._counters.put(topic, queue_id, count=count, size=size)
 
-    def _is_open(self) -> bool:
-        accept_ms = self._live.now.start_accept_send_ms
-        if accept_ms and self._clock.now_ms() < accept_ms:
-            return False
-        try:
-            self._store.check_writable()
-        except StoreError:
-            return False
-        return True
-
-    def _answer(self, reply: bytes, connection: Connection, out: list[Buffer]) -> None:
+    def _hold(self, reply: bytes, connection: Connection) -> None:
+        """Answer when the disk is certain of the last record of the read."""
         flushed = self._store.wait_flushed(self._writer.end_offset())
         if flushed is None:
-            out.append(reply)
+            connection.send([reply])
             return
         self._held_size += len(reply)
         flushed.add_done_callback(partial(self._release, reply, connection))

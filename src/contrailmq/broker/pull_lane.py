@@ -65,6 +65,10 @@ class BrokerPullLane:
         self._core.disk_before = self._store.reading.disk_before
         return self._core.run(buffer, start, end, out)
 
+    def release(self) -> None:
+        """Let go of the buffer of the last run."""
+        self._core.release()
+
     def decide_pull(self, key: bytes) -> LanePlan | None:
         """The plan of a consumer; None leaves it to the handler, which can also explain."""
         try:

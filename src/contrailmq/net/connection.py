@@ -289,6 +289,8 @@ class Connection(asyncio.BufferedProtocol):
                 break
             if lane is not None:
                 position = lane.run(buffer, position, end, self, out)
+                if position == end:
+                    break
             start = position + LENGTH_SIZE
             if start <= end:
                 size = int.from_bytes(buffer[position:start], "big", signed=True)

@@ -16,6 +16,7 @@ from contrailmq._native.queues import BLANK, Deriver, QueueWriter, TopicQueues
 from contrailmq.errors import CorruptRecord
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueues
+from contrailmq.store.files import Segment
 from contrailmq.store.index import Indexes
 from contrailmq.store.settings import StoreSettings
 
@@ -91,13 +92,13 @@ class Derivation:
         segments = self._log.segments
         while self.derived_offset < end:
             base = segments.base_of(self.derived_offset)
-            segment = segments.find(base)
-            if segment is None:
-                raise CorruptRecord("a segment is missing", offset=self.derived_offset)
             limit = min(end - base, segments.size)
             position = self.derived_offset - base
             try:
-                reached = self.deriver.run(segment.buffer, base, position, limit)
+                if base == self.deriver.base:
+                    reached = self.deriver.run_on(position, limit)
+                else:
+                    reached = self.deriver.run(self._segment(base).buffer, base, position, limit)
             except ValueError as error:
                 place = base + self.deriver.position
                 raise CorruptRecord(f"{error} at {place}", offset=place) from error
@@ -109,6 +110,12 @@ class Derivation:
             if reached == position:
                 break
             self.derived_offset = base + reached
+
+    def _segment(self, base: int) -> Segment:
+        segment = self._log.segments.find(base)
+        if segment is None:
+            raise CorruptRecord("a segment is missing", offset=self.derived_offset)
+        return segment
 
     # What the compiled deriver asks.
 

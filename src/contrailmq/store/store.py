@@ -243,6 +243,19 @@ class Store:
             return self.fence.reason or self._state
         return self.refusal
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a message can be put now, for callers that do not want to know why not."""
+        return (
+            not self._state
+            and self.fence.reason is None
+            and self.refusal is None
+            and (
+                not self._follows_append
+                or self.derivation.derived_offset == self.log.writer.end_offset()
+            )
+        )
+
     def check_writable(self) -> None:
         """Raise StoreClosed or DiskFull unless a message can be put now."""
         if self._state or self.fence.reason is not None:
