@@ -28,3 +28,7 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         """Milliseconds of the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
+
+    def precise_s(self) -> float:
+        """Seconds of the monotonic clock, as fine as the machine has them. For measuring."""
+        return time.monotonic_ns() / 1e9
