@@ -130,6 +130,7 @@ class JavaServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                cwd=self.home,
             )
         deadline = time.monotonic() + BOOT_S
         while b"boot success" not in self.log.read_bytes()[begin:]:
@@ -323,6 +324,7 @@ class JavaClient:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                cwd=home,  # some sub-commands of mqadmin leave files where they run
             )
         assert self._process.stdout is not None
         self._reader = threading.Thread(
@@ -375,6 +377,7 @@ def run_java(command: list[str], *, home: Path, timeout_s: float = CALL_S) -> st
         capture_output=True,
         text=True,
         timeout=timeout_s,
+        cwd=home,  # some sub-commands of mqadmin leave files where they run
     )
     if done.returncode != 0:
         raise AssertionError(
