@@ -33,7 +33,10 @@ from contrailmq.store.types import NewMessage
 
 log = logging.getLogger(__name__)
 
-BATCH_MAX: Final = 256  # messages of one level delivered before others get the loop
+# Messages of one level delivered before others get the loop: more when the level is behind, since
+# what is due goes before what comes in, or senders could keep it late for ever.
+BATCH: Final = 256
+BATCH_BEHIND: Final = 1024
 TIMER_MAX_S: Final = 60.0  # a longer wait is looked at again: the wall clock may have jumped
 FAILED_RETRY_S: Final = 10.0  # ScheduleMessageService.DELAY_FOR_A_PERIOD
 
@@ -77,6 +80,7 @@ class DelayLevels:
         self._store_host = store_host
         self._clock = clock
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._behind: dict[int, None] = {}
         self._is_running = False
         self._safe: dict[int, int] = {}  # cursors before which every delivery is on disk
         self._unsafe: dict[int, deque[tuple[int, int]]] = {}  # (cursor, end of its last delivery)
@@ -155,7 +159,7 @@ class DelayLevels:
             offset = first
         again_s: float | None = None
         end_offset = 0
-        for _ in range(BATCH_MAX):
+        for _ in range(BATCH_BEHIND if level in self._behind else BATCH):
             if offset >= end:
                 break
             unit = self._queues.unit(SCHEDULE_TOPIC, level - 1, offset)
@@ -173,6 +177,10 @@ class DelayLevels:
             offset += 1
         else:
             again_s = 0.0
+        if again_s == 0.0:
+            self._behind[level] = None
+        else:
+            self._behind.pop(level, None)
         if offset != self.offsets.get(level, 0):
             self._moved(level, offset, end_offset)
         if again_s is not None:
