@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateAccessConfigRequest(Header):
+class CreateAccessConfigRequest(Header, frozen=True, kw_only=True):
     """RequestCode 50: create or change an account; the perms are lists with commas."""
 
     access_key: str
@@ -21,23 +18,20 @@ class CreateAccessConfigRequest(Header):
     group_perms: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAccessConfigRequest(Header):
+class DeleteAccessConfigRequest(Header, frozen=True, kw_only=True):
     """RequestCode 51: remove an account."""
 
     access_key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateGlobalWhiteAddrsConfigRequest(Header):
+class UpdateGlobalWhiteAddrsConfigRequest(Header, frozen=True, kw_only=True):
     """RequestCode 53: addresses that need no account."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetBrokerAclConfigResponse(Header):
+class GetBrokerAclConfigResponse(Header, frozen=True, kw_only=True):
     """RequestCode 52's answer; both versions are JSON text."""
 
     version: str
@@ -47,29 +41,25 @@ class GetBrokerAclConfigResponse(Header):
     cluster_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserRequest(Header):
+class UserRequest(Header, frozen=True, kw_only=True):
     """RequestCodes 3001 to 3004: create, change, delete, get a user."""
 
     username: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListUsersRequest(Header):
+class ListUsersRequest(Header, frozen=True, kw_only=True):
     """RequestCode 3005: users whose names contain ``filter``."""
 
     name_filter: str | None = wire("filter", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclRequest(Header):
+class AclRequest(Header, frozen=True, kw_only=True):
     """RequestCodes 3006, 3007 and 3009: create, change, get the policies of a subject."""
 
     subject: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAclRequest(Header):
+class DeleteAclRequest(Header, frozen=True, kw_only=True):
     """RequestCode 3008: remove policies of a subject, all or of one resource."""
 
     subject: str
@@ -77,8 +67,7 @@ class DeleteAclRequest(Header):
     resource: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListAclsRequest(Header):
+class ListAclsRequest(Header, frozen=True, kw_only=True):
     """RequestCode 3010: policies by parts of subject and resource."""
 
     subject_filter: str | None = None

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest, wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumerConnectionListRequest(RpcRequest):
+class GetConsumerConnectionListRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 203: the clients of a consumer group."""
 
     consumer_group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetProducerConnectionListRequest(RpcRequest):
+class GetProducerConnectionListRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 204: the clients of a producer group."""
 
     producer_group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumeStatsRequest(TopicRequest):
+class GetConsumeStatsRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 208: offsets of a group; ``topic_list`` is separated by semicolons."""
 
     consumer_group: str
@@ -30,37 +25,32 @@ class GetConsumeStatsRequest(TopicRequest):
     topic_list: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewBrokerStatsRequest(RpcRequest):
+class ViewBrokerStatsRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 315: one statistic by name and key (ViewBrokerStatsDataRequestHeader)."""
 
     stats_name: str
     stats_key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetBrokerConsumeStatsRequest(RpcRequest):
+class GetBrokerConsumeStatsRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 317: offsets of all groups (GetConsumeStatsInBrokerHeader)."""
 
     is_order: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetBrokerConfigResponse(Header):
+class GetBrokerConfigResponse(Header, frozen=True, kw_only=True):
     """RequestCode 26's answer: the data version of the configuration, as JSON text."""
 
     version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetCommitLogReadModeRequest(RpcRequest):
+class SetCommitLogReadModeRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 2004: 0 normal, 1 random reads of the log."""
 
     read_ahead_mode: str | None = wire("READ_AHEAD_MODE", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeHARequest(Header):
+class ExchangeHARequest(Header, frozen=True, kw_only=True):
     """RequestCode 906, replica to primary; empty asks only (ExchangeHAInfoRequestHeader)."""
 
     master_ha_address: str | None = None
@@ -68,8 +58,7 @@ class ExchangeHARequest(Header):
     master_address: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeHAResponse(Header):
+class ExchangeHAResponse(Header, frozen=True, kw_only=True):
     """The primary's own addresses and flushed offset (ExchangeHAInfoResponseHeader)."""
 
     master_ha_address: str | None = None
@@ -77,15 +66,13 @@ class ExchangeHAResponse(Header):
     master_address: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetMasterFlushOffsetRequest(Header):
+class ResetMasterFlushOffsetRequest(Header, frozen=True, kw_only=True):
     """RequestCode 908: what the primary has flushed."""
 
     master_flush_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyBrokerRoleChangedRequest(Header):
+class NotifyBrokerRoleChangedRequest(Header, frozen=True, kw_only=True):
     """RequestCode 1008, controller to broker: who is primary now; the body has the in-sync set."""
 
     master_address: str | None = None
@@ -94,15 +81,13 @@ class NotifyBrokerRoleChangedRequest(Header):
     master_broker_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddBrokerRequest(Header):
+class AddBrokerRequest(Header, frozen=True, kw_only=True):
     """RequestCode 902, to a broker container: start a broker from this configuration file."""
 
     config_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveBrokerRequest(Header):
+class RemoveBrokerRequest(Header, frozen=True, kw_only=True):
     """RequestCode 903, to a broker container: stop one of its brokers."""
 
     broker_name: str

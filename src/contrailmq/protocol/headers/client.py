@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest, wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResponse(Header):
+class HeartbeatResponse(Header, frozen=True, kw_only=True):
     """What a 5.x broker adds to the answer to RequestCode 34."""
 
     is_support_heart_beat_v2: bool | None = wire("IS_SUPPORT_HEART_BEAT_V2", default=None)
     is_sub_change: bool | None = wire("IS_SUB_CHANGE", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterClientRequest(RpcRequest):
+class UnregisterClientRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 35: a client leaves a producer group, a consumer group or both."""
 
     client_id: str = wire("clientID")
@@ -24,15 +20,13 @@ class UnregisterClientRequest(RpcRequest):
     consumer_group: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyConsumerIdsChangedRequest(RpcRequest):
+class NotifyConsumerIdsChangedRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 40, broker to client, oneway: somebody came or went, rebalance."""
 
     consumer_group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumerRunningInfoRequest(RpcRequest):
+class GetConsumerRunningInfoRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 307, forwarded by the broker to the client it names."""
 
     consumer_group: str
@@ -40,8 +34,7 @@ class GetConsumerRunningInfoRequest(RpcRequest):
     jstack_enable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeMessageDirectlyRequest(TopicRequest):
+class ConsumeMessageDirectlyRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 309, forwarded by the broker with the message in the body.
 
     The name of the broker stands in ``brokerName`` here, besides the common ``bname``.

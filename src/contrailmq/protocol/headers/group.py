@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumerListByGroupRequest(RpcRequest):
+class GetConsumerListByGroupRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 38: the ids of the clients that are in this group now."""
 
     consumer_group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllSubscriptionGroupRequest(RpcRequest):
+class GetAllSubscriptionGroupRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 201: the configuration of all groups; newer peers ask for it in pages."""
 
     group_seq: Int32 | None = None
@@ -23,22 +19,19 @@ class GetAllSubscriptionGroupRequest(RpcRequest):
     max_group_num: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllSubscriptionGroupResponse(Header):
+class GetAllSubscriptionGroupResponse(Header, frozen=True, kw_only=True):
     """How many groups there are, for those who asked for pages."""
 
     total_group_num: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetSubscriptionGroupConfigRequest(RpcRequest):
+class GetSubscriptionGroupConfigRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 352: the configuration of one group."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteSubscriptionGroupRequest(RpcRequest):
+class DeleteSubscriptionGroupRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 207: forget a group; 4.9 names the flag differently from 5.x."""
 
     group_name: str
@@ -51,8 +44,7 @@ class DeleteSubscriptionGroupRequest(RpcRequest):
         return bool(self.clean_offset or self.remove_offset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateGroupForbiddenRequest(TopicRequest):
+class UpdateGroupForbiddenRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 353: may this group read this topic? ``readable`` None only asks."""
 
     group: str

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutKVConfigRequest(Header):
+class PutKVConfigRequest(Header, frozen=True, kw_only=True):
     """RequestCode 100: set one value."""
 
     namespace: str
@@ -16,31 +13,27 @@ class PutKVConfigRequest(Header):
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetKVConfigRequest(Header):
+class GetKVConfigRequest(Header, frozen=True, kw_only=True):
     """RequestCode 101: read one value."""
 
     namespace: str
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetKVConfigResponse(Header):
+class GetKVConfigResponse(Header, frozen=True, kw_only=True):
     """The value."""
 
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteKVConfigRequest(Header):
+class DeleteKVConfigRequest(Header, frozen=True, kw_only=True):
     """RequestCode 102: remove one value."""
 
     namespace: str
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetKVListByNamespaceRequest(Header):
+class GetKVListByNamespaceRequest(Header, frozen=True, kw_only=True):
     """RequestCode 219: all values of a namespace."""
 
     namespace: str

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConsumerOffsetRequest(TopicRequest):
+class QueryConsumerOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 14: where did this group last commit in this queue?"""
 
     consumer_group: str
@@ -17,15 +14,13 @@ class QueryConsumerOffsetRequest(TopicRequest):
     set_zero_if_not_found: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConsumerOffsetResponse(Header):
+class QueryConsumerOffsetResponse(Header, frozen=True, kw_only=True):
     """The committed offset."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateConsumerOffsetRequest(TopicRequest):
+class UpdateConsumerOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 15, mostly oneway: this group has consumed this queue up to here."""
 
     consumer_group: str
@@ -34,8 +29,7 @@ class UpdateConsumerOffsetRequest(TopicRequest):
     commit_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOffsetRequest(TopicRequest):
+class SearchOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 29: the offset of a point in time; ``boundary_type`` is LOWER or UPPER."""
 
     topic: str
@@ -49,15 +43,13 @@ class SearchOffsetRequest(TopicRequest):
         return self.boundary_type is not None and self.boundary_type.upper() == "UPPER"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOffsetResponse(Header):
+class SearchOffsetResponse(Header, frozen=True, kw_only=True):
     """The offset found."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetMaxOffsetRequest(TopicRequest):
+class GetMaxOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 30: the offset the next message of this queue will have."""
 
     topic: str
@@ -65,45 +57,39 @@ class GetMaxOffsetRequest(TopicRequest):
     committed: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetMaxOffsetResponse(Header):
+class GetMaxOffsetResponse(Header, frozen=True, kw_only=True):
     """The offset after the last message."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetMinOffsetRequest(TopicRequest):
+class GetMinOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 31: the offset of the oldest message of this queue."""
 
     topic: str
     queue_id: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetMinOffsetResponse(Header):
+class GetMinOffsetResponse(Header, frozen=True, kw_only=True):
     """The offset of the first message."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetEarliestMsgStoretimeRequest(TopicRequest):
+class GetEarliestMsgStoretimeRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 32: when was the oldest message of this queue stored?"""
 
     topic: str
     queue_id: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetEarliestMsgStoretimeResponse(Header):
+class GetEarliestMsgStoretimeResponse(Header, frozen=True, kw_only=True):
     """The store time, -1 when unknown."""
 
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetOffsetRequest(TopicRequest):
+class ResetOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCodes 222 (admin to broker) and 220 (broker to client): go to a point in time."""
 
     topic: str
@@ -114,8 +100,7 @@ class ResetOffsetRequest(TopicRequest):
     offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumerStatusRequest(TopicRequest):
+class GetConsumerStatusRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCodes 223 (admin to broker) and 221 (broker to client): where do clients stand?"""
 
     topic: str
@@ -123,8 +108,7 @@ class GetConsumerStatusRequest(TopicRequest):
     client_addr: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloneGroupOffsetRequest(RpcRequest):
+class CloneGroupOffsetRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 314: give one group the offsets of another."""
 
     src_group: str
@@ -133,8 +117,7 @@ class CloneGroupOffsetRequest(RpcRequest):
     offline: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryCorrectionOffsetRequest(TopicRequest):
+class QueryCorrectionOffsetRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 308: the smallest offsets of other groups; ``filter_groups`` has commas."""
 
     topic: str

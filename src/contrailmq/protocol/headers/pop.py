@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, TopicRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopMessageRequest(TopicRequest):
+class PopMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 200050: messages of any queue (``queue_id`` -1), hidden from others a while."""
 
     consumer_group: str
@@ -25,8 +22,7 @@ class PopMessageRequest(TopicRequest):
     attempt_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopMessageResponse(Header):
+class PopMessageResponse(Header, frozen=True, kw_only=True):
     """What was popped; on errors too, with zeros."""
 
     pop_time: int
@@ -38,8 +34,7 @@ class PopMessageResponse(Header):
     order_count_info: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AckMessageRequest(TopicRequest):
+class AckMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 200051: one popped message is consumed."""
 
     consumer_group: str
@@ -49,8 +44,7 @@ class AckMessageRequest(TopicRequest):
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeekMessageRequest(TopicRequest):
+class PeekMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 200052: look at messages without taking them."""
 
     consumer_group: str
@@ -59,8 +53,7 @@ class PeekMessageRequest(TopicRequest):
     max_msg_nums: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeInvisibleTimeRequest(TopicRequest):
+class ChangeInvisibleTimeRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 200053: hide a popped message for another while."""
 
     consumer_group: str
@@ -71,8 +64,7 @@ class ChangeInvisibleTimeRequest(TopicRequest):
     invisible_time: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeInvisibleTimeResponse(Header):
+class ChangeInvisibleTimeResponse(Header, frozen=True, kw_only=True):
     """The new handle's parts."""
 
     pop_time: int
@@ -80,8 +72,7 @@ class ChangeInvisibleTimeResponse(Header):
     revive_qid: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationRequest(TopicRequest):
+class NotificationRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 200054: wait until there is something to pop."""
 
     consumer_group: str
@@ -93,16 +84,14 @@ class NotificationRequest(TopicRequest):
     attempt_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationResponse(Header):
+class NotificationResponse(Header, frozen=True, kw_only=True):
     """Whether there is something to pop."""
 
     has_msg: bool
     polling_full: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PollingInfoRequest(TopicRequest):
+class PollingInfoRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 200055: how many pops wait in this queue?"""
 
     consumer_group: str
@@ -110,8 +99,7 @@ class PollingInfoRequest(TopicRequest):
     queue_id: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PollingInfoResponse(Header):
+class PollingInfoResponse(Header, frozen=True, kw_only=True):
     """The number of waiting pops."""
 
     polling_num: Int32

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, TopicRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullMessageRequest(TopicRequest):
+class PullMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCodes 11 and 361: messages of one queue from an offset on."""
 
     consumer_group: str
@@ -27,8 +24,7 @@ class PullMessageRequest(TopicRequest):
     proxy_froward_client_id: str | None = None  # spelled so on the wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullMessageResponse(Header):
+class PullMessageResponse(Header, frozen=True, kw_only=True):
     """What was found, and where to go on; present with codes 0, 19, 20 and 21 alike."""
 
     suggest_which_broker_id: int

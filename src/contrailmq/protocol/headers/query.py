@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest, wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryMessageRequest(TopicRequest):
+class QueryMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 12: messages with a key in a span of time."""
 
     topic: str
@@ -19,24 +16,21 @@ class QueryMessageRequest(TopicRequest):
     unique_key_query: bool | None = wire("_UNIQUE_KEY_QUERY", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryMessageResponse(Header):
+class QueryMessageResponse(Header, frozen=True, kw_only=True):
     """How far the index reaches."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewMessageRequest(RpcRequest):
+class ViewMessageRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 33: the message at this commit-log offset."""
 
     topic: str | None = None
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConsumeQueueRequest(TopicRequest):
+class QueryConsumeQueueRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 321: raw entries of a consume queue."""
 
     topic: str
@@ -46,30 +40,26 @@ class QueryConsumeQueueRequest(TopicRequest):
     consumer_group: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConsumeTimeSpanRequest(TopicRequest):
+class QueryConsumeTimeSpanRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 303: first, last and consumed store times of every queue."""
 
     topic: str
     group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryTopicConsumeByWhoRequest(TopicRequest):
+class QueryTopicConsumeByWhoRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 300: the groups that consume a topic."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryTopicsByConsumerRequest(RpcRequest):
+class QueryTopicsByConsumerRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 343: the topics a group consumes."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuerySubscriptionByConsumerRequest(TopicRequest):
+class QuerySubscriptionByConsumerRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 345: the subscription of a group to a topic."""
 
     group: str

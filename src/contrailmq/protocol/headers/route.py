@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest, wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetRouteInfoRequest(TopicRequest):
+class GetRouteInfoRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 105: which brokers have this topic?"""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBrokerRequest(Header):
+class RegisterBrokerRequest(Header, frozen=True, kw_only=True):
     """RequestCode 103: here is a broker, its topics are in the body."""
 
     broker_name: str
@@ -30,16 +26,14 @@ class RegisterBrokerRequest(Header):
     body_crc32: Int32 = wire("bodyCrc32", default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBrokerResponse(Header):
+class RegisterBrokerResponse(Header, frozen=True, kw_only=True):
     """For a replica: where its primary is."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRequest(Header):
+class UnregisterBrokerRequest(Header, frozen=True, kw_only=True):
     """RequestCode 104: this broker goes away."""
 
     broker_name: str
@@ -48,8 +42,7 @@ class UnregisterBrokerRequest(Header):
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryDataVersionRequest(Header):
+class QueryDataVersionRequest(Header, frozen=True, kw_only=True):
     """RequestCode 322: is the data version in the body the one the name server has?"""
 
     broker_name: str
@@ -58,15 +51,13 @@ class QueryDataVersionRequest(Header):
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryDataVersionResponse(Header):
+class QueryDataVersionResponse(Header, frozen=True, kw_only=True):
     """Whether the broker has to register again."""
 
     changed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatRequest(Header):
+class BrokerHeartbeatRequest(Header, frozen=True, kw_only=True):
     """RequestCode 904: this broker is alive."""
 
     cluster_name: str
@@ -80,16 +71,14 @@ class BrokerHeartbeatRequest(Header):
     election_priority: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetBrokerMemberGroupRequest(Header):
+class GetBrokerMemberGroupRequest(Header, frozen=True, kw_only=True):
     """RequestCode 901: all addresses of one broker name."""
 
     cluster_name: str
     broker_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyMinBrokerIdChangeRequest(Header):
+class NotifyMinBrokerIdChangeRequest(Header, frozen=True, kw_only=True):
     """RequestCode 905, name server to broker, oneway: the smallest live broker id changed."""
 
     min_broker_id: int | None = None
@@ -99,51 +88,44 @@ class NotifyMinBrokerIdChangeRequest(Header):
     ha_broker_addr: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WipeWritePermOfBrokerRequest(Header):
+class WipeWritePermOfBrokerRequest(Header, frozen=True, kw_only=True):
     """RequestCode 205: no topic of this broker may be written any more."""
 
     broker_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WipeWritePermOfBrokerResponse(Header):
+class WipeWritePermOfBrokerResponse(Header, frozen=True, kw_only=True):
     """How many topics that changed."""
 
     wipe_topic_count: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddWritePermOfBrokerRequest(Header):
+class AddWritePermOfBrokerRequest(Header, frozen=True, kw_only=True):
     """RequestCode 327: all topics of this broker may be written again."""
 
     broker_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddWritePermOfBrokerResponse(Header):
+class AddWritePermOfBrokerResponse(Header, frozen=True, kw_only=True):
     """How many topics that changed."""
 
     add_topic_count: Int32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicFromNamesrvRequest(TopicRequest):
+class DeleteTopicFromNamesrvRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 216: forget the routes of a topic, of one cluster if it is named."""
 
     topic: str
     cluster_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterTopicRequest(TopicRequest):
+class RegisterTopicRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 217: add the routes in the body to a topic."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetTopicsByClusterRequest(RpcRequest):
+class GetTopicsByClusterRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 224: all topics of a cluster."""
 
     cluster: str

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest, wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendMessageRequest(TopicRequest):
+class SendMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCodes 10 and 324: one message, or with ``batch`` an encoded batch, in the body.
 
     Only what a send cannot do without is required; the other clients leave out the rest.
@@ -29,8 +26,7 @@ class SendMessageRequest(TopicRequest):
     max_reconsume_times: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendMessageRequestV2(RpcRequest):
+class SendMessageRequestV2(RpcRequest, frozen=True, kw_only=True):
     """RequestCodes 310, 320 and 325: ``SendMessageRequest`` with names of one letter."""
 
     producer_group: str = wire("a")
@@ -59,11 +55,10 @@ class SendMessageRequestV2(RpcRequest):
         return SendMessageRequest(**{name: getattr(self, name) for name in _SHARED})
 
 
-_SHARED = tuple(SendMessageRequest.__dataclass_fields__)
+_SHARED = tuple(SendMessageRequest.__struct_fields__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendMessageResponse(Header):
+class SendMessageResponse(Header, frozen=True, kw_only=True):
     """Where a message was stored; several ids of a batch are joined by commas."""
 
     msg_id: str
@@ -76,8 +71,7 @@ class SendMessageResponse(Header):
     trace_on: bool | None = wire("TRACE_ON", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyMessageRequest(RpcRequest):
+class ReplyMessageRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 326, broker to client: the reply to a request that client has sent."""
 
     producer_group: str
@@ -96,8 +90,7 @@ class ReplyMessageRequest(RpcRequest):
     store_timestamp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSendMsgBackRequest(RpcRequest):
+class ConsumerSendMsgBackRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 36: consume the message at this commit-log offset again, later."""
 
     offset: int
@@ -109,8 +102,7 @@ class ConsumerSendMsgBackRequest(RpcRequest):
     max_reconsume_times: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallMessageRequest(TopicRequest):
+class RecallMessageRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 370: take back a timer message that is not delivered yet."""
 
     producer_group: str | None = None
@@ -118,8 +110,7 @@ class RecallMessageRequest(TopicRequest):
     recall_handle: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallMessageResponse(Header):
+class RecallMessageResponse(Header, frozen=True, kw_only=True):
     """The id of the message that was taken back."""
 
     msg_id: str

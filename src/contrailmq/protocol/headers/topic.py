@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Header, Int32, RpcRequest, TopicRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicRequest(TopicRequest):
+class CreateTopicRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCodes 17 and 513: create a topic or change it.
 
     ``attributes`` is a comma list of ``+key=value`` and ``-key``.
@@ -26,22 +23,19 @@ class CreateTopicRequest(TopicRequest):
     force: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicRequest(TopicRequest):
+class DeleteTopicRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 215: remove a topic, its queues and its offsets."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetTopicConfigRequest(TopicRequest):
+class GetTopicConfigRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 351: the configuration of one topic."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllTopicConfigRequest(RpcRequest):
+class GetAllTopicConfigRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 21: the configuration of all topics; newer peers ask for it in pages."""
 
     topic_seq: Int32 | None = None
@@ -49,15 +43,13 @@ class GetAllTopicConfigRequest(RpcRequest):
     max_topic_num: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAllTopicConfigResponse(Header):
+class GetAllTopicConfigResponse(Header, frozen=True, kw_only=True):
     """How many topics there are, for those who asked for pages."""
 
     total_topic_num: Int32 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetTopicStatsInfoRequest(TopicRequest):
+class GetTopicStatsInfoRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 202: bounds and last store time of every queue of a topic."""
 
     topic: str

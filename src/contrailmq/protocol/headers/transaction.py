@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from contrailmq.protocol.header import Int32, RpcRequest, TopicRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTransactionRequest(TopicRequest):
+class EndTransactionRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 37, mostly oneway: ``commit_or_rollback`` is 0 unknown, 8 commit, 12 rollback."""
 
     topic: str | None = None
@@ -21,8 +18,7 @@ class EndTransactionRequest(TopicRequest):
     transaction_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckTransactionStateRequest(TopicRequest):
+class CheckTransactionStateRequest(TopicRequest, frozen=True, kw_only=True):
     """RequestCode 39, broker to client, oneway: how did the transaction in the body end?"""
 
     topic: str | None = None
@@ -33,8 +29,7 @@ class CheckTransactionStateRequest(TopicRequest):
     offset_msg_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeCheckHalfMessageRequest(RpcRequest):
+class ResumeCheckHalfMessageRequest(RpcRequest, frozen=True, kw_only=True):
     """RequestCode 323: check a half message again that was given up."""
 
     topic: str | None = None
