@@ -66,6 +66,10 @@ class Segment(Protocol):
         """Make a range zeros again, with real blocks."""
         ...
 
+    def expect_scattered(self) -> None:
+        """It will be read here and there: what surrounds a page is not worth loading."""
+        ...
+
     def populate(self, start: int, end: int) -> None:
         """Make the pages of a range ready for writing. Content stays as it is."""
         ...

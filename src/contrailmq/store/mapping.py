@@ -21,6 +21,7 @@ from typing import Final
 
 from contrailmq.errors import DiskFull, StoreError
 
+MADV_RANDOM: Final = 1
 MADV_POPULATE_WRITE: Final = 23  # Linux 5.14
 FALLOC_FL_KEEP_SIZE: Final = 1
 FALLOC_FL_PUNCH_HOLE: Final = 2
@@ -77,6 +78,11 @@ class OsSegment:
         for position in range(start, end, _ZERO_STEP):
             size = min(_ZERO_STEP, end - position)
             self.buffer[position : position + size] = bytes(size)
+
+    def expect_scattered(self) -> None:
+        """No read-around: ten thousand queues would fill more than a gigabyte with zeros."""
+        if self._buffer is not None and self.size:
+            _libc.madvise(ctypes.c_void_p(self._address), ctypes.c_size_t(self.size), MADV_RANDOM)
 
     def populate(self, start: int, end: int) -> None:
         """Fault a range in for writing, without the interpreter lock."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue
@@ -15,18 +16,7 @@ _EXT_HEAD: Final = 20
 
 def written_end(queue: ConsumeQueue) -> int:
     """The queue offset behind the last unit, given that units were written in order."""
-    for base in reversed(queue.segments.offsets):
-        first = base // QUEUE_UNIT
-        if _is_written(queue, first):
-            low, high = first + 1, (base + queue.segments.size) // QUEUE_UNIT
-            while low < high:
-                middle = (low + high) // 2
-                if _is_written(queue, middle):
-                    low = middle + 1
-                else:
-                    high = middle
-            return low
-    return queue.segments.first_offset // QUEUE_UNIT
+    return _end(queue, lambda place: _unit(queue, place)[1] > 0)
 
 
 def first_behind(queue: ConsumeQueue, log_offset: int, limit: int) -> int:
@@ -34,15 +24,41 @@ def first_behind(queue: ConsumeQueue, log_offset: int, limit: int) -> int:
 
     A unit that was never written counts as behind.
     """
-    low, high = queue.segments.first_offset // QUEUE_UNIT, limit
-    while low < high:
-        middle = (low + high) // 2
-        offset, size, _ = _unit(queue, middle)
-        if size == FILL_SIZE or (size > 0 and offset < log_offset):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+
+    def is_before(place: int) -> bool:
+        offset, size, _ = _unit(queue, place)
+        return size == FILL_SIZE or (size > 0 and offset < log_offset)
+
+    return min(_end(queue, is_before), limit)
+
+
+def _end(queue: ConsumeQueue, is_before: Callable[[int], bool]) -> int:
+    """The first queue offset that is not before, given that all in front of it are.
+
+    From a file's beginning in growing steps, and only then by bisection: what was never written
+    is a hole, and to look into holes all over a file is to fill memory with them.
+    """
+    units = queue.segments.size // QUEUE_UNIT
+    for base in reversed(queue.segments.offsets):
+        low = base // QUEUE_UNIT
+        if not is_before(low):
+            continue
+        high, step = low + units, 1
+        while low < high:
+            place = min(low + step, high) - 1
+            if is_before(place):
+                low, step = place + 1, 2 * step
+            else:
+                high = place
+                break
+        while low < high:
+            middle = (low + high) // 2
+            if is_before(middle):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+    return queue.segments.first_offset // QUEUE_UNIT
 
 
 def set_end(queue: ConsumeQueue, end: int, *, clear: bool) -> list[Segment]:
@@ -71,10 +87,6 @@ def set_end(queue: ConsumeQueue, end: int, *, clear: bool) -> list[Segment]:
         ext.truncate(ext_end)
         changed += [segment for _, segment in ext.segments.opened()]
     return changed
-
-
-def _is_written(queue: ConsumeQueue, queue_offset: int) -> bool:
-    return _unit(queue, queue_offset)[1] > 0
 
 
 def _unit(queue: ConsumeQueue, queue_offset: int) -> tuple[int, int, int]:

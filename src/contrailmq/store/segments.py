@@ -90,6 +90,8 @@ class Segments:
             if segment.size != self.size:
                 segment.close()
                 raise StoreError(f"{segment.path} has changed its size")
+            if not self._hold:  # one of very many small files
+                segment.expect_scattered()
             self._open[base] = segment
         return segment
 

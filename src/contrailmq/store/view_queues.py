@@ -97,6 +97,7 @@ class QueueFiles:
                 opened = self._files.open(self.path(start), writable=False, hold=False)
             except FileNotFoundError:
                 return None
+            opened.expect_scattered()
             data = opened.buffer
             opened.close()
             if len(self._mapped) >= 4:  # two ends of the queue, and the one being read
@@ -232,8 +233,18 @@ def _size(data: memoryview, number: int) -> int:
 
 
 def _written(data: memoryview) -> int:
-    """How many units of a file were written, given that they were written in order."""
-    low, high = 1, len(data) // QUEUE_UNIT
+    """How many units of a file were written, given that they were written in order.
+
+    In growing steps from the beginning: looking into the holes behind would fill memory with them.
+    """
+    low, high, step = 1, len(data) // QUEUE_UNIT, 1
+    while low < high:
+        middle = min(low + step, high)
+        if _size(data, middle - 1) > 0:
+            low, step = middle, 2 * step
+        else:
+            high = middle - 1
+            break
     while low < high:
         middle = (low + high + 1) // 2
         if _size(data, middle - 1) > 0:

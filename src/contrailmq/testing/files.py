@@ -257,6 +257,9 @@ class SimSegment:
         self._content.blocks = {page for page in self._content.blocks if page * PAGE < position}
         return True
 
+    def expect_scattered(self) -> None:
+        """Memory is all the same."""
+
     def populate(self, start: int, end: int) -> None:
         """Memory needs no preparation."""
 
