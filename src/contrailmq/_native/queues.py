@@ -13,8 +13,9 @@ itself names (its queue offset) and only when the record lies behind everything 
 
 The rare steps are calls of the owner's Python methods: a queue that is not known
 (``host.find_queue``), a tail file with no room (``owner.make_room``), a place ahead of the queue's
-end (``owner.skip_to``), an index file without room (``host.index_room``), the extension
-(``host.extend``).  Any of them may raise; the record is then derived again at the next run.
+end (``owner.skip_to``), a topic that was deleted and made again (``owner.start_again``), an index
+file without room (``host.index_room``), the extension (``host.extend``).  Any of them may raise;
+the record is then derived again at the next run.
 """
 
 from __future__ import annotations
@@ -317,9 +318,12 @@ class Deriver:
             return 0
         queue_offset = raw.get_i64(self.address, position + 20)
         if queue_offset != queue.max_offset:
-            if queue_offset < queue.max_offset:
+            if queue_offset > queue.max_offset:
+                queue.owner.skip_to(queue, queue_offset)
+            elif queue_offset == 0:
+                queue.owner.start_again(queue)
+            else:
                 return 0
-            queue.owner.skip_to(queue, queue_offset)
         code = 0
         if self.tags_size > 0:
             code = text.hash_at(self.address, self.tags, self.tags + self.tags_size, 0)

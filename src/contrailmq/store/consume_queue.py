@@ -164,6 +164,14 @@ class ConsumeQueue:
             writer.put(0, FILL_SIZE, 0)
         writer.log_end, writer.next_offset = log_end, max(next_offset, offset)
 
+    def start_again(self, writer: QueueWriter) -> None:
+        """Drop all units: a newer record begins at offset 0 again: the deriver's call.
+
+        The topic was deleted and made anew.  Recovery meets the records of its first life before
+        those of the second, whose offsets they must not take.
+        """
+        self.set_end(0, writer.log_end)
+
     def dirty_size(self) -> int:
         """Bytes of units that are not yet flushed."""
         return self.max_offset * QUEUE_UNIT - self.dirty_from

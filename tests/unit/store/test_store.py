@@ -453,3 +453,29 @@ def test_java_stores_read_as_java_reads_them(directory: Any, tmp_path: Path) -> 
         await store.aclose()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_topic_made_again_keeps_its_second_life_through_a_crash(lost: bool) -> None:
+    files = SimFiles()
+
+    async def first(store: Store) -> None:
+        for number in range(30):
+            store.put(message(number))
+        store.delete_topic("T")
+        for number in range(100, 110):
+            store.put(message(number))
+        assert numbers(store.get("T", 0, 0, count=32).records) == list(range(100, 110))
+
+    with_store(first, files=files)
+    files.replace("store/abort", b"")  # as if it had been killed
+    if lost:
+        for path in [path for path in files.paths() if "consumequeue" in path]:
+            files.remove(path)
+
+    async def second(store: Store) -> None:
+        assert store.bounds("T", 0) == (0, 10)
+        assert numbers(store.get("T", 0, 0, count=32).records) == list(range(100, 110))
+        assert store.put(message(110)).queue_offset == 10
+
+    with_store(second, files=files)
