@@ -66,7 +66,7 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
             try:
                 tables[address] = await admin.broker_runtime(address)
             except NetworkError as error:
-                _unreachable(admin, chart, name, address, str(error))
+                _unreachable(admin, chart, name, address, error=str(error))
                 continue
             except BrokerError as error:
                 chart.add(Severity.WARNING, "broker", f"{name} {address}: {error}")
@@ -87,7 +87,7 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
     return alive
 
 
-def _unreachable(admin: AdminClient, chart: Chart, name: str, address: str, error: str) -> None:
+def _unreachable(admin: AdminClient, chart: Chart, name: str, address: str, *, error: str) -> None:
     host = address.rpartition(":")[0]
     is_far = not any(
         server.startswith(("127.", "localhost")) for server in admin.name_servers.addresses

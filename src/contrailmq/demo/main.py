@@ -61,13 +61,15 @@ async def _tour(options: argparse.Namespace, directory: Path, screen: Screen) ->
             screen.title("delays and transactions")
             await shop.remind()
             await shop.transfer()
-            lake = await _lake(options, cluster.namesrv_address, directory, shop, screen)
+            lake = await _lake(
+                options, shop, screen, name_servers=cluster.namesrv_address, directory=directory
+            )
         took_s = (screen.clock.monotonic_ms() - began_ms) / 1000
         _summary(screen, shop.facts, lake, took_s=took_s)
 
 
 async def _lake(
-    options: argparse.Namespace, name_servers: str, directory: Path, shop: Shop, screen: Screen
+    options: argparse.Namespace, shop: Shop, screen: Screen, *, name_servers: str, directory: Path
 ) -> LakeFacts | None:
     """The Spark half, where Spark can run; None when it cannot or shall not."""
     screen.title("the same topics in Spark")

@@ -148,8 +148,9 @@ def _along(
                 raw, index, start, data, segment.offset, queue_id, topic
             )
             if stop > index:
+                first = (start + index, segment.offset)
                 yield from _checked(
-                    data, units[index:stop], (start + index, segment.offset), codes, check_crc
+                    data, units[index:stop], first, codes=codes, check_crc=check_crc
                 )
             if reason:
                 yield _damage(start + stop, units[stop], reason)
@@ -162,6 +163,7 @@ def _checked(
     data: Buffer,
     units: Any,
     first: tuple[int, int],
+    *,
     codes: frozenset[int] | None,
     check_crc: bool,
 ) -> Iterator[Piece | Damage]:

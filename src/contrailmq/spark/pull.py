@@ -8,7 +8,6 @@ known before its answer.
 
 Chunks are asked in order and given out in order within their range, whatever order answers arrive
 in.  Records are not copied: an answer's body stays in its ``Arena`` until its rows are made.
-
 Pulls are never held at the broker: every offset asked for is there, or is lost.
 """
 

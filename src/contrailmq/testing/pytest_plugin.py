@@ -14,11 +14,12 @@ Faults for the test's own use: ``refuse()``, ``delay(seconds)``, ``drop()``, ``s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from contrailmq.testing.cluster import ClusterThread
+if TYPE_CHECKING:  # every run of pytest loads this module, few need a broker
+    from contrailmq.testing.cluster import ClusterThread
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +42,8 @@ def contrail_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterThread]:
 
 
 def _cluster(request: pytest.FixtureRequest, *, brokers: int) -> Iterator[ClusterThread]:
+    from contrailmq.testing.cluster import ClusterThread
+
     marker = request.node.get_closest_marker("contrail")
     options: dict[str, Any] = {"brokers": brokers}
     if marker is not None:
