@@ -45,8 +45,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "doctor": Entry("contrailmq.admin.commands.doctor:main", "find what is wrong, and the remedy"),
     "admin": Entry("contrailmq.admin.main:main", "mqadmin's commands under their own names"),
     "bench": Entry("contrailmq.admin.commands.bench:main", "measure a running cluster"),
-    "pipeline": Entry("contrailmq.spark.main:pipeline", "run a Spark pipeline over topics"),
-    "sql": Entry("contrailmq.spark.main:sql", "Spark SQL over topics"),
+    "pipeline": Entry("contrailmq.pipelines.main:main", "run a Spark pipeline over topics"),
+    "sql": Entry("contrailmq.pipelines.query_command:main", "Spark SQL over topics"),
     "demo": Entry("contrailmq.demo.main:main", "a tour of everything, in two minutes"),
     "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),
 }

@@ -1,0 +1,1 @@
+"""Ready pipelines over topics, store directories and archives, on Spark: see docs/pipelines.md."""

@@ -1,0 +1,49 @@
+"""Options that ``contrail pipeline`` and ``contrail sql`` share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from contrailmq.errors import ConfigError
+
+
+def spark_options() -> argparse.ArgumentParser:
+    """A parent parser with what a command that starts Spark takes."""
+    parent = argparse.ArgumentParser(add_help=False)
+    group = parent.add_argument_group("Spark")
+    group.add_argument("--master", metavar="URL", help="a cluster's master (this machine's cores)")
+    group.add_argument("--memory", default="2g", metavar="SIZE", help="of the driver (2g)")
+    group.add_argument(
+        "--conf", type=pair, action="append", default=[], metavar="NAME=VALUE",
+        help="a setting of Spark; may be repeated",
+    )  # fmt: skip
+    return parent
+
+
+def settings(options: argparse.Namespace) -> dict[str, str]:
+    """The settings of Spark that a command line asks for."""
+    return {"spark.driver.memory": options.memory, **dict(options.conf)}
+
+
+def account(options: argparse.Namespace) -> dict[str, str]:
+    """The account a command line names, as arguments of ``Cluster``."""
+    if options.access_key is None:
+        return {}
+    secret = options.secret_key or os.environ.get("CONTRAIL_SECRET_KEY", "")
+    if not secret:
+        raise ConfigError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
+    return {"access_key": options.access_key, "secret_key": secret}
+
+
+def names(text: str | None) -> list[str]:
+    """The parts of a list with commas."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def pair(text: str) -> tuple[str, str]:
+    """``NAME=VALUE`` as two."""
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
+    return name.strip(), value

@@ -1,0 +1,90 @@
+"""A Spark session for one command: quiet at the start, ended with its Java process at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from contrailmq.errors import ConfigError
+
+JAVA_END_S: Final = 20.0
+_QUIET: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
+
+
+@contextlib.contextmanager
+def command_session(
+    name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """A session while a command runs; what Spark says while it starts goes nowhere."""
+    if shutil.which("java", path=_path()) is None:
+        raise ConfigError("Spark needs Java 17 or newer, and there is no java in PATH or JAVA_HOME")
+    from contrailmq.spark.session import session
+
+    with tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
+        own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
+        if master is None and not {"MASTER", "SPARK_REMOTE"} & set(os.environ):
+            own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
+        with _silenced(Path(folder) / "start.log"):
+            spark = session(name, master=master, settings={**_QUIET, **own, **(settings or {})})
+        try:
+            yield spark
+        finally:
+            with _silenced(Path(folder) / "end.log"):
+                _end(spark)
+
+
+def _path() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return os.pathsep.join([*([f"{home}/bin"] if home else []), os.environ.get("PATH", "")])
+
+
+def _end(spark: Any) -> None:
+    spark.stop()
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        try:
+            process.wait(JAVA_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def _silenced(path: Path) -> Iterator[None]:
+    """What is written to standard error meanwhile, by children too, goes to a file.
+
+    When it fails, the file is shown.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    except BaseException:
+        os.dup2(kept, 2)
+        sys.stderr.write(path.read_text(errors="replace")[-4000:])
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -1,0 +1,252 @@
+"""``replay``: a span of time of a topic again, elsewhere, at its own pace times N.
+
+A message stored ``d`` after the beginning of the span is sent ``d / speed`` after the beginning of
+the replay.  The span is cut into slices of a few seconds of replay; a slice is one Spark job, whose
+tasks have the queues divided among them, in order, and wait for the moment of each message.  The
+clocks of driver and executors should agree.
+
+What is done is in a small file (``state``): a second run goes on with the slice that was under way,
+and asks the brokers which messages of that slice they have (see ``courier``).  At the end the file
+is removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from contrailmq.clock import Clock, SystemClock
+from contrailmq.errors import ConfigError
+from contrailmq.pipelines.courier import Courier, origin_key
+from contrailmq.pipelines.places import Cluster, Place, read_messages
+from contrailmq.pipelines.progress import Progress, Stop
+from contrailmq.pipelines.report import Report
+from contrailmq.spark.cluster import pause
+from contrailmq.spark.options import SinkOptions, sink_options
+
+SLICE_S: Final = 5.0
+LEAD_S: Final = 0.5  # a slice's job is started so long before its first message is due
+CHUNK_ROWS: Final = 1000
+_COLUMNS: Final = (
+    "topic", "broker", "queue_id", "queue_offset", "store_time", "body", "keys", "tags",
+    "properties",
+)  # fmt: skip
+_RESULT: Final = "sent long, there long, size long, late_ms long"
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    """How far a replay is."""
+
+    identity: int
+    topic: str
+    to: str
+    since_ms: int
+    until_ms: int
+    at_ms: int
+
+
+def run(
+    spark: SparkSession,
+    source: Place,
+    target: Cluster,
+    *,
+    topic: str,
+    to: str,
+    state: Path,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    speed: float = 1.0,
+    where: str | None = None,
+    slice_s: float = SLICE_S,
+    again: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Replay what was stored from ``since_ms`` to before ``until_ms``; see the module.
+
+    ``state`` of an unfinished replay wins over the span given; ``again`` begins anew.
+    """
+    if speed <= 0:
+        raise ConfigError(f"speed {speed}: expected a number above 0")
+    if to == topic and str(source) == str(target):
+        raise ConfigError("a topic cannot be replayed into itself: it would never end")
+    clock = clock or SystemClock()
+    progress, stop = progress or Progress("replay"), stop or Stop()
+    kept = None if again else _kept(state, topic, to)
+    found = kept or _begin(spark, source, topic, to=to, span=(since_ms, until_ms), clock=clock)
+    report = Report(pipeline="replay")
+    if found is None:
+        report.facts = {"from": topic, "into": to, "found": "nothing in that time"}
+        return report
+    _keep(state, found)
+    player = _Player(spark, source, target, where=where, speed=speed)
+    base_ms, wall_ms = found.at_ms, clock.now_ms() + int(LEAD_S * 1000)
+    step_ms = max(1, int(slice_s * 1000 * speed))
+    left = player.count(found)
+    progress.add(0, lag=left)
+    is_first, late_ms, there = kept is not None, 0, 0
+    while found.at_ms < found.until_ms and not stop.is_requested:
+        due_s = (wall_ms + (found.at_ms - base_ms) / speed - clock.now_ms()) / 1000
+        if stop.wait(max(0.0, due_s - LEAD_S)):
+            break
+        end_ms = min(found.at_ms + step_ms, found.until_ms)
+        outcome = player.play(found, end_ms, pace=(base_ms, wall_ms), check=is_first)
+        is_first = False
+        found.at_ms = end_ms
+        _keep(state, found)
+        sent, known, size, late = outcome
+        there += known
+        late_ms = max(late_ms, late)
+        left = max(left - sent - known, 0)
+        progress.add(sent, size, lag=left)
+    report.is_stopped = found.at_ms < found.until_ms
+    if not report.is_stopped:
+        state.unlink(missing_ok=True)
+    progress.finish()
+    report.rows, report.size, report.seconds = progress.rows, progress.size, progress.seconds
+    report.facts = {
+        "from": topic, "into": to, "speed": speed, "there_before": there, "latest_ms": late_ms,
+    }  # fmt: skip
+    return report
+
+
+class _Player:
+    """Plays slices."""
+
+    def __init__(
+        self, spark: SparkSession, source: Place, target: Cluster, *, where: str | None,
+        speed: float,
+    ) -> None:  # fmt: skip
+        self._spark = spark
+        self._source = source
+        self._where = where
+        self._speed = speed
+        self._options = sink_options({**target.options(), "group": "replay"})
+
+    def count(self, state: _State) -> int:
+        """How many messages are left."""
+        return int(self._frame(state, state.until_ms).count())
+
+    def play(
+        self, state: _State, end_ms: int, *, pace: tuple[int, int], check: bool
+    ) -> tuple[int, int, int, int]:
+        """Send a slice at its pace: how many, how many were there, bytes, how late at most."""
+        frame = self._frame(state, end_ms).withColumn(
+            "unique_key", origin_key(f"replay/{state.identity}/{state.to}")
+        )
+        tasks = max(1, self._spark.sparkContext.defaultParallelism)
+        ordered = frame.repartition(tasks, "broker", "queue_id").sortWithinPartitions(
+            "store_time", "broker", "queue_id", "queue_offset"
+        )
+        base_ms, wall_ms = pace
+        send = _Send(self._options, state.to, self._speed, base_ms, wall_ms, check)
+        rows = ordered.mapInArrow(send, _RESULT).collect()
+        return (
+            sum(row.sent for row in rows),
+            sum(row.there for row in rows),
+            sum(row["size"] for row in rows),
+            max((row.late_ms for row in rows), default=0),
+        )
+
+    def _frame(self, state: _State, end_ms: int) -> Any:
+        frame = read_messages(
+            self._spark, self._source, topics=[state.topic], columns=_COLUMNS,
+            since_ms=state.at_ms, until_ms=end_ms,
+        )  # fmt: skip
+        return frame.where(self._where) if self._where else frame
+
+
+@dataclass(frozen=True)
+class _Send:
+    """What a task does with its rows, which come in order of time."""
+
+    options: SinkOptions
+    topic: str
+    speed: float
+    base_ms: int
+    wall_ms: int
+    check: bool
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        clock = SystemClock()
+        sent = there = size = late_ms = 0
+        with closing(Courier(self.options, clock=clock)) as courier:
+            for batch in batches:
+                if self.check:
+                    fresh = self._unsent(courier, batch)
+                    there += batch.num_rows - fresh.num_rows
+                    batch = fresh
+                times = np.asarray(batch.column("store_time").cast(pa.int64())) / 1000
+                due = self.wall_ms + (times - self.base_ms) / self.speed
+                at = 0
+                while at < batch.num_rows:
+                    pause(max(0.0, due[at] - clock.now_ms()) / 1000)
+                    now_ms = clock.now_ms()
+                    end = min(int(np.searchsorted(due, now_ms, "right")), at + CHUNK_ROWS)
+                    end = max(end, at + 1)
+                    part = batch.slice(at, end - at)
+                    courier.send(part, topic=self.topic)
+                    late_ms = max(late_ms, int(clock.now_ms() - due[at]))
+                    sent += part.num_rows
+                    size += sum(map(len, part.column("body").to_pylist()))
+                    at = end
+        columns = [pa.array([value], pa.int64()) for value in (sent, there, size, late_ms)]
+        yield pa.RecordBatch.from_arrays(columns, names=["sent", "there", "size", "late_ms"])
+
+    def _unsent(self, courier: Courier, batch: Any) -> Any:
+        keys = batch.column("unique_key").to_pylist()
+        there: set[str] = set()
+        for start in range(0, len(keys), CHUNK_ROWS):
+            there |= courier.written(self.topic, keys[start : start + CHUNK_ROWS])
+        return batch.filter(pa.array([key not in there for key in keys], pa.bool_()))
+
+
+def _begin(
+    spark: SparkSession, source: Place, topic: str, *, to: str,
+    span: tuple[int | None, int | None], clock: Clock,
+) -> _State | None:  # fmt: skip
+    """Look what there is in a span; None when there is nothing."""
+    until_ms = span[1] if span[1] is not None else clock.now_ms()
+    frame = read_messages(
+        spark, source, topics=[topic], columns=["store_time"], since_ms=span[0], until_ms=until_ms
+    )
+    row = frame.select(F.unix_millis(F.min("store_time")), F.unix_millis(F.max("store_time")))
+    first_ms, last_ms = row.collect()[0]
+    if first_ms is None:
+        return None
+    return _State(
+        identity=clock.now_ms(), topic=topic, to=to, since_ms=first_ms, until_ms=last_ms + 1,
+        at_ms=first_ms,
+    )  # fmt: skip
+
+
+def _kept(path: Path, topic: str, to: str) -> _State | None:
+    try:
+        state = _State(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):
+        raise ConfigError(f"{path} is no state of a replay; remove it, or name another") from None
+    if (state.topic, state.to) != (topic, to):
+        raise ConfigError(
+            f"{path} is about {state.topic} into {state.to}, which is not finished;"
+            " name another file, or begin anew (--again)"
+        )
+    return state
+
+
+def _keep(path: Path, state: _State) -> None:
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps(asdict(state)))
+    beside.replace(path)

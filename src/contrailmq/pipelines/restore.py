@@ -1,0 +1,144 @@
+"""``restore``: messages of an archive back into a topic, effectively once.
+
+The first run writes down what is to be restored (``_restores/NAME.json`` in the archive: the last
+offset of every queue at that moment, and the hours there are).  Hour after hour goes through the
+sink with ``delivery=effectively-once`` and is crossed off the list.  So a second run goes on where
+the first one stopped, even if the archive has grown since, and one after the end does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from contrailmq.errors import ConfigError
+from contrailmq.pipelines.folders import Folders
+from contrailmq.pipelines.places import Cluster, read_archive
+from contrailmq.pipelines.progress import Progress, Stop
+from contrailmq.pipelines.report import Report
+
+_QUEUE = ["topic", "broker", "queue_id"]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Plan:
+    """What is to be restored, in how many parts, and what of it is done."""
+
+    name: str
+    partitions: int
+    bounds: list[list[Any]]  # topic, broker, queue id, last offset
+    hours: list[list[Any]]  # date, hour, messages, bytes
+    done: int = 0
+    where: str = ""
+    topics: list[str] = field(default_factory=list)
+
+
+def run(
+    spark: SparkSession,
+    path: str,
+    target: Cluster,
+    *,
+    to: str | None = None,
+    topics: Sequence[str] = (),
+    where: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    again: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Report:
+    """Send messages of an archive to the topic ``to``, or each to its own; see the module.
+
+    ``again`` forgets what was restored before: everything is sent once more.
+    """
+    progress, stop = progress or Progress("restore"), stop or Stop()
+    files = Folders(spark, path)
+    if to is None and not topics:
+        raise ConfigError("say which topics, or into which topic")
+    selection = [str(target), to or "", where or "", str(since_ms), str(until_ms), *sorted(topics)]
+    name = hashlib.sha256("\0".join(selection).encode()).hexdigest()[:16]
+    place = f"_restores/{name}.json"
+
+    frame = read_archive(spark, files.root, topics=topics, since_ms=since_ms, until_ms=until_ms)
+    if where:
+        frame = frame.where(where)
+    kept = files.read_text(place)
+    if kept is None or again:
+        plan = _planned(spark, frame, name=name, again=json.loads(kept)["name"] if kept else "")
+        files.write_text(place, json.dumps(asdict(plan)))
+    else:
+        plan = _Plan(**json.loads(kept))
+    was_done = plan.done
+    left = sum(hour[2] for hour in plan.hours[plan.done :])
+    progress.add(0, lag=left)
+    chosen = _bounded(spark, frame, plan)
+    for number, (date, hour, count, size) in enumerate(plan.hours):
+        if number < plan.done:
+            continue
+        if stop.is_requested:
+            break
+        part = chosen.where((F.col("date") == F.lit(date).cast("date")) & (F.col("hour") == hour))
+        _send(part, target, to=to, plan=plan, query=f"{plan.name}/{date}/{hour}")
+        plan.done = number + 1
+        files.write_text(place, json.dumps(asdict(plan)))
+        left -= count
+        progress.add(count, size, lag=left)
+    progress.finish()
+    return Report(
+        pipeline="restore",
+        rows=progress.rows,
+        size=progress.size,
+        seconds=progress.seconds,
+        is_stopped=plan.done < len(plan.hours),
+        facts={
+            "archive": path,
+            "into": to or ", ".join(topics),
+            "hours": plan.done - was_done,
+            "done_before": sum(hour[2] for hour in plan.hours[:was_done]),
+        },
+    )
+
+
+def _planned(spark: SparkSession, frame: DataFrame, *, name: str, again: str) -> _Plan:
+    bounds = frame.groupBy(*_QUEUE).agg(F.max("queue_offset").alias("last")).collect()
+    hours = (
+        frame.groupBy("date", "hour")
+        .agg(F.count(F.lit(1)).alias("rows"), F.sum(F.octet_length("body")).alias("size"))
+        .orderBy("date", "hour")
+        .collect()
+    )
+    times = int(again.partition("+")[2] or 0) + 1 if again else 0
+    return _Plan(
+        name=f"{name}+{times}" if times else name,
+        partitions=max(1, spark.sparkContext.defaultParallelism),
+        bounds=[[row.topic, row.broker, row.queue_id, row["last"]] for row in bounds],
+        hours=[[str(row.date), row.hour, row.rows, row.size or 0] for row in hours],
+    )
+
+
+def _bounded(spark: SparkSession, frame: DataFrame, plan: _Plan) -> DataFrame:
+    """What was in the archive when the plan was made."""
+    bounds = spark.createDataFrame(
+        plan.bounds or [["", "", -1, -1]],
+        "topic string, broker string, queue_id int, last long",
+    )
+    joined = frame.join(F.broadcast(bounds), _QUEUE)
+    return joined.where("queue_offset <= last").drop("last")
+
+
+def _send(part: DataFrame, target: Cluster, *, to: str | None, plan: _Plan, query: str) -> None:
+    """One hour: rows in an order that is the same whenever this is done again."""
+    ordered = part.repartition(plan.partitions, *_QUEUE).sortWithinPartitions(
+        *_QUEUE, "queue_offset"
+    )
+    writer = ordered.write.format("rocketmq").mode("append").options(**target.options())
+    writer = writer.option("delivery", "effectively-once").option("queryId", query)
+    if to is not None:
+        writer = writer.option("topic", to)
+    writer.save()

@@ -1,0 +1,43 @@
+"""Watching a streaming query from the outside: progress, and stopping when asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from contrailmq.pipelines.progress import Progress, Stop
+from contrailmq.spark import journal
+
+POLL_S: Final = 0.2
+
+
+def watch(query: Any, progress: Progress, stop: Stop) -> None:
+    """Wait until a query ends or is to stop; raises what ended it.
+
+    What a batch that was under way had written is written again, over it, by the next run.
+    """
+    seen = None
+    while not query.awaitTermination(POLL_S):
+        last = query.lastProgress
+        if last is not None and last["batchId"] != seen:
+            seen = last["batchId"]
+            lag = lag_of(last)
+            if lag is not None:
+                progress.lag = lag
+        progress.draw()
+        if stop.is_requested:
+            query.stop()
+            return
+
+
+def lag_of(progress: Any) -> int | None:
+    """How many messages a query had still to read when it reported."""
+    sources = progress["sources"]
+    if not sources:
+        return None
+    try:
+        latest = journal.reached(json.loads(sources[0]["latestOffset"]))
+        read = journal.reached(json.loads(sources[0]["endOffset"]))
+    except (TypeError, ValueError, KeyError):
+        return None
+    return sum(max(end - read.get(queue, 0), 0) for queue, end in latest.items())
