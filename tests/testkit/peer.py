@@ -359,6 +359,12 @@ class JavaClient:
         self._reader.join(10)
         self._process.stdout.close()
 
+    def kill(self) -> None:
+        """End the virtual machine as a crash would: nobody is told."""
+        self._process.kill()
+        self._process.wait(10)
+        self._reader.join(10)
+
     def _read(self, lines: IO[bytes]) -> None:
         for line in lines:
             row = json.loads(line)

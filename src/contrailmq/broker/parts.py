@@ -58,7 +58,7 @@ class Tables:
         self.topics = TopicTable(clock, self.revision)
         self.groups = GroupTable(clock, self.revision)
         self.offsets = OffsetTable()
-        self.locks = QueueLocks(clock)
+        self.locks = QueueLocks(clock, life_ms=settings.lock_life_ms)
         self.filters = ConsumerFilters(clock)
         self.consumers = ConsumerTable(clock, self.revision)
         self.producers = ProducerTable(clock)

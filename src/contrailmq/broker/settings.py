@@ -59,6 +59,8 @@ class BrokerSettings:
     lite_pull: bool = key("litePullMessageEnable", True, live=True)
     slave_read: bool = key("slaveReadEnable", False, live=True)
     property_filter: bool = key("enablePropertyFilter", False)
+    # Ours; the original has a system property. A client believes in its locks for 30 seconds.
+    lock_life_ms: int = key("rebalanceLockMaxLiveTime", 60_000)
     calc_filter_bitmap: bool = key("enableCalcFilterBitMap", False)
     filter_retry: bool = key("filterSupportRetry", False, live=True)
     held_pulls_max: int = key("pullThreadPoolQueueCapacity", 100_000)
