@@ -62,6 +62,7 @@ def test_live_keys_take_effect_and_others_are_refused(tmp_path: Path) -> None:
             {"maxMessageSize": "200", "brokerPermission": "99"},
             {"maxMessageSize": "200", "autoCreateTopicEnable": "perhaps"},
             {"maxMessageSize": "200", "noSuchKeyAnywhere": "1"},
+            {"maxMessageSize": "200", "aclEnable": "true"},
         ):
             with pytest.raises(SystemFailure):
                 await admin.update_broker_config(ADDRESS, properties)
