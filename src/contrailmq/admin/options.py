@@ -23,12 +23,12 @@ _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def connection_options() -> argparse.ArgumentParser:
+def connection_options(*more_names: str) -> argparse.ArgumentParser:
     """A parent parser with what every command that asks a cluster takes."""
     parent = argparse.ArgumentParser(add_help=False)
     group = parent.add_argument_group("connection")
     group.add_argument(
-        "-n", "--namesrv", metavar="ADDR",
+        "-n", "--namesrv", *more_names, dest="namesrv", metavar="ADDR",
         help=f"name servers, a:9876;b:9876 (else NAMESRV_ADDR, else {DEFAULT_NAME_SERVER})",
     )  # fmt: skip
     group.add_argument("--access-key", metavar="KEY", help="account, where brokers demand one")

@@ -1,7 +1,7 @@
 """``contrail bench``: load on any RocketMQ cluster, options as the original's benchmark tools have.
 
-``producer`` and ``consumer`` measure throughput, ``latency`` the way from a send to a waiting consumer
-at a fixed rate.  Percentiles are free of coordinated omission where a rate is given.
+``producer`` and ``consumer`` measure throughput, ``latency`` the way from a send to a consumer that
+waits, at a fixed rate.  Percentiles are free of coordinated omission where a rate is given.
 """
 
 from __future__ import annotations
