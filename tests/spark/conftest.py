@@ -12,7 +12,8 @@ import pytest
 
 from contrailmq.testing.cluster import ClusterThread
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+HERE = Path(__file__).resolve().parent
+SRC = HERE.parents[1] / "src"
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +47,10 @@ def cluster() -> Iterator[ClusterThread]:
         yield found
     finally:
         found.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starting Spark takes longer than a test may on a busy machine."""
+    for item in items:
+        if item.path.parent == HERE and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(400))

@@ -77,13 +77,23 @@ def test_filters_run_on_the_broker(spark: Any, cluster: ClusterThread) -> None:
     assert odd == list(range(1, 3000, 2))
     red = _numbers(_read(spark, cluster, topics="orders", sql="colour = 'red' AND n > 1500"))
     assert red == [n for n in range(1501, 3000) if n % 3 == 0]
-    frame = _read(spark, cluster, topics="orders")
-    assert _numbers(frame.where("tags = 't0'")) == list(range(0, 3000, 2))
-    assert _numbers(frame.where("tags = 't0' and broker = 'broker-a' and queue_id = 7")) == []
+
+
+def test_conditions_are_pushed_down_by_option(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("orders", queues=2)
+    send(cluster.name_servers, "orders", range(3000))
+    options = {"topics": "orders", "pushDown": "true", "minPartitions": "4"}
+    even = _read(spark, cluster, **options).where("tags = 't0'")
+    assert _numbers(even) == list(range(0, 3000, 2))
+    nothing = _read(spark, cluster, **options).where("broker = 'broker-a' and queue_id = 7")
+    assert _numbers(nothing) == []
+    frame = _read(spark, cluster, **options)
     some = frame.where("queue_id = 1 and broker = 'broker-b' and queue_offset between 5 and 9")
     assert [row.queue_offset for row in some.collect()] == [5, 6, 7, 8, 9]
-    plan = some._jdf.queryExecution().toString()
-    assert "queue_id" in plan
+    now = _read(spark, cluster, **options).where("store_time > timestamp '2020-01-01'")
+    assert len(_numbers(now)) == 3000
+    later = _read(spark, cluster, **options).where("store_time > timestamp '2120-01-01'")
+    assert _numbers(later) == []
 
 
 def test_partitions_follow_the_size(spark: Any, cluster: ClusterThread) -> None:

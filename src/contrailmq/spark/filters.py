@@ -3,6 +3,12 @@
 Filters on topic, broker, queue and offset are done completely here.  Those on times and tags narrow
 what is read, and Spark checks the rows again: store times of a queue rise but for the clock's
 leaps, and brokers compare only hash codes of tags.
+
+This is by option (``pushDown=true``) only, and for a DataFrame that is used in one query, in one
+place.  Spark (4.1 to 4.3) keeps what a Python source planned under the filters of one query in the
+DataFrame and uses it for the next: ``df.where("queue_id = 1").count()`` and then ``df.count()``
+gives the rows of queue 1 twice.  Options that narrow (startingTimestamp, tags, assign …) are
+always safe.
 """
 
 from __future__ import annotations

@@ -93,12 +93,12 @@ class Advance:
         starts = {**begun, **before}
         ends = self._ends(bounds, queues, target)
         for queue, end in ends.items():
-            if end < before.get(queue, 0) and target is None:
+            if end < before.get(queue, 0):
                 self._losses.note(DataLoss(queue, end, before[queue], "not in the queue any more"))
         ends = {queue: end for queue, end in ends.items() if queue in starts}
         waiting = {q: end for q, end in ends.items() if end > starts[q]}
         allowed = limit({q: starts[q] for q in waiting}, waiting) if waiting else {}
-        shrunk = {q: end for q, end in ends.items() if end < starts[q] and target is None}
+        shrunk = {q: end for q, end in ends.items() if end < starts[q]}
         if not allowed and not is_first and not shrunk:
             return start
         return offset_of({**starts, **allowed, **shrunk}, begun)
@@ -112,10 +112,14 @@ class Advance:
             place = self._place if is_first else _EARLIEST
             first = bounds.first_offsets(unknown)
             found = resolve(bounds, unknown, place, group=self._group)
+            ends = bounds.end_offsets(unknown) if is_first else found
             for queue in unknown:
-                if found[queue] < first[queue] and place.offsets:
-                    self._losses.note_deleted(queue, found[queue], first[queue])
-                self._begun[queue] = max(found[queue], first[queue])
+                at = found[queue]
+                if at < first[queue] and place.offsets:
+                    self._losses.note_deleted(queue, at, first[queue])
+                if at > ends[queue]:
+                    self._losses.note(DataLoss(queue, ends[queue], at, "not in the queue"))
+                self._begun[queue] = max(min(at, ends[queue]), first[queue])
         return {queue: self._begun[queue] for queue in new}
 
     def _ends(

@@ -70,7 +70,7 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
-    push_down: bool = True
+    push_down: bool = False
 
     @property
     def pull_group(self) -> str:
@@ -93,7 +93,7 @@ class StoreOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
-    push_down: bool = True
+    push_down: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         min_partitions=options.count("minPartitions"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
-        push_down=options.flag("pushDown", True),
+        push_down=options.flag("pushDown", False),
     )
     if found.tags is not None and found.sql is not None:
         raise ConfigError("give one of the options tags and sql, not both")
@@ -225,7 +225,7 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
         min_partitions=options.count("minPartitions"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
-        push_down=options.flag("pushDown", True),
+        push_down=options.flag("pushDown", False),
     )
 
 
