@@ -112,6 +112,7 @@ def test_a_lease_ends_after_its_own_time() -> None:
     assert routes.expired(1_000) == []
     assert [place for place, _ in routes.expired(1_001)] == [("c", B)]
     assert routes.heard("c", B, 1_001)
+    assert routes.expired(2_001) == []
     assert [place for place, _ in routes.expired(120_001)] == [("c", A), ("c", B)]
     assert not routes.heard("c", C, 0)
 
