@@ -22,7 +22,7 @@ def test_a_short_run(target: Target) -> None:
     assert fuzz(target, seconds=5.0, seed=1, rounds_max=60) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_a_long_run(target: Target, fuzz_seconds: float) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
