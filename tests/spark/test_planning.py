@@ -1,0 +1,181 @@
+"""Without a session: how ranges are cut and packed, what a journal says, what options mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrailmq.errors import ConfigError
+from contrailmq.protocol.queue import MessageQueue
+
+pytest.importorskip("pyspark")
+
+from contrailmq.spark import journal
+from contrailmq.spark.journal import Advance
+from contrailmq.spark.loss import Losses, MessagesLost
+from contrailmq.spark.options import (
+    Position,
+    sink_options,
+    source_options,
+    store_options,
+    time_ms,
+)
+from contrailmq.spark.planning import QueueRange, limited, limited_size, pack, partition_count
+
+HERE = {"nameServers": "127.0.0.1:9876"}
+RANGES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 300)), max_size=12).map(
+    lambda found: [
+        QueueRange(MessageQueue("t", "b", number), start, start + size)
+        for number, (start, size) in enumerate(found)
+    ]
+)
+
+
+def _queue(number: int) -> MessageQueue:
+    return MessageQueue("t", "b", number)
+
+
+@given(RANGES, st.integers(1, 20))
+def test_packing_loses_and_repeats_nothing(ranges: list[QueueRange], count: int) -> None:
+    parts = pack(ranges, count)
+    assert len(parts) <= count
+    assert all(parts)
+    flat = [(part.queue, at) for parts in parts for part in parts for at in range(*part[1:])]
+    assert flat == [(part.queue, at) for part in ranges for at in range(*part[1:])]
+    sizes = [sum(piece.size for piece in part) for part in parts]
+    if sizes:
+        assert max(sizes) <= -(-sum(sizes) // count) + 1
+
+
+@given(st.dictionaries(st.integers(0, 9), st.integers(0, 500), min_size=1), st.integers(1, 900))
+def test_a_limit_is_kept_and_starves_nobody(waiting: dict[int, int], rows: int) -> None:
+    starts = {_queue(number): 7 * number for number in waiting}
+    ends = {_queue(number): 7 * number + size for number, size in waiting.items()}
+    found = limited(starts, ends, rows)
+    taken = {queue: found[queue] - starts[queue] for queue in starts}
+    assert sum(taken.values()) == min(rows, sum(waiting.values()))
+    assert all(0 <= taken[queue] <= ends[queue] - starts[queue] for queue in taken)
+    if rows >= len(waiting):
+        assert all(taken[_queue(number)] for number, size in waiting.items() if size)
+
+
+def test_a_message_larger_than_the_limit_still_passes() -> None:
+    starts, ends = {_queue(0): 0}, {_queue(0): 10}
+    assert limited_size(starts, ends, {_queue(0): 1e6}, size_max=100) == {_queue(0): 1}
+    assert limited_size(starts, ends, {_queue(0): 10.0}, size_max=1000) == ends
+
+
+def test_few_rows_make_few_tasks() -> None:
+    assert partition_count(10, min_partitions=None, max_records=None, cores=8) == 1
+    assert partition_count(10**6, min_partitions=None, max_records=None, cores=8) == 8
+    assert partition_count(10, min_partitions=4, max_records=None, cores=8) == 4
+    assert partition_count(3, min_partitions=4, max_records=None, cores=8) == 3
+    assert partition_count(100, min_partitions=None, max_records=10, cores=8) == 10
+
+
+class Bounds:
+    """Queues that a test fills and empties."""
+
+    def __init__(self) -> None:
+        self.first: dict[MessageQueue, int] = {}
+        self.end: dict[MessageQueue, int] = {}
+
+    def first_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return {queue: self.first.get(queue, 0) for queue in queues}
+
+    def end_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return {queue: self.end.get(queue, 0) for queue in queues}
+
+    def offsets_at(self, queues: Sequence[MessageQueue], ms: int) -> dict[MessageQueue, int]:
+        return self.end_offsets(queues)
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return {}
+
+
+def _all(starts: journal.Offsets, ends: journal.Offsets) -> journal.Offsets:
+    return ends
+
+
+def test_a_stream_begins_once_and_reads_each_offset_once() -> None:
+    bounds, queues = Bounds(), [_queue(0), _queue(1)]
+    bounds.end = {_queue(0): 5, _queue(1): 3}
+    place = Position(word="latest")
+    advance = Advance(place, group=None, losses=Losses(fail=True))
+    start = journal.symbol(place)
+    first = advance.next(start, bounds, queues, limit=_all)
+    assert journal.ranges(start, first) == []
+    bounds.end[_queue(0)] = 9
+    again = advance.next(
+        start, bounds, queues, limit=_all
+    )  # the first batch was never written down
+    assert journal.ranges(start, again) == [QueueRange(_queue(0), 5, 9)]
+    assert advance.next(again, bounds, queues, limit=_all) is again
+    bounds.end[_queue(2)] = 4
+    bounds.first[_queue(2)] = 1
+    more = advance.next(again, bounds, [*queues, _queue(2)], limit=_all)
+    assert journal.ranges(again, more) == [QueueRange(_queue(2), 1, 4)]
+    later = advance.next(more, bounds, queues, limit=_all)  # queue 2 is not in the route now
+    assert later is more
+
+
+def test_a_queue_that_shrinks_is_a_loss() -> None:
+    bounds, queue = Bounds(), _queue(0)
+    bounds.end = {queue: 2}
+    reached = journal.offset_of({queue: 8})
+    strict = Advance(Position(word="latest"), group=None, losses=Losses(fail=True))
+    with pytest.raises(MessagesLost, match=r"queue 0: offsets 2 to 7 \(6 messages\)"):
+        strict.next(reached, bounds, [queue], limit=_all)
+    tolerant = Advance(Position(word="latest"), group=None, losses=Losses(fail=False))
+    after = tolerant.next(reached, bounds, [queue], limit=_all)
+    assert journal.reached(after) == {queue: 2}
+    assert journal.ranges(reached, after) == []
+
+
+def test_a_foreign_checkpoint_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is not of this source"):
+        journal.reached({"logOffset": 3})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "give one of the options topics"),
+        ({"topics": "a", "assign": '{"a": [0]}'}, "give one of the options topics"),
+        ({"topics": "a", "tags": "x", "sql": "a = 1"}, "one of the options tags and sql"),
+        ({"topics": "a", "startingOffsets": "newest"}, "expected earliest, latest, committed"),
+        ({"topics": "a", "startingOffsets": "committed"}, "needs the option group"),
+        ({"topics": "a", "startingOffsets": '{"a": 3}'}, "expected JSON such as"),
+        ({"topics": "a", "startingOffsets": "latest", "startingTimestamp": "1"}, "not both"),
+        ({"topics": "a", "startingTimestamp": "noon"}, "expected milliseconds or a time"),
+        ({"topics": "a", "minPartitions": "0"}, "expected a number above 0"),
+        ({"topics": "a", "failOnDataLoss": "maybe"}, "expected true or false"),
+        ({"topics": "a", "accessKey": "k"}, "belong together"),
+        ({"topics": "a", "maxOffsetPerTrigger": "1"}, "unknown option maxoffsetpertrigger"),
+        ({"topicsPattern": "("}, "is no regular expression"),
+        ({"assign": "[1]"}, "expected JSON such as"),
+    ],
+)
+def test_wrong_options_say_what_is_expected(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        source_options({**HERE, **options})
+
+
+def test_options_do_not_mind_their_case() -> None:
+    found = source_options(
+        {"NAMESERVERS": "h:1;g:2", "Topics": "a, b", "STARTINGOFFSETS": "Latest"}
+    )
+    assert found.access.name_servers == ("h:1", "g:2")
+    assert found.topics == ("a", "b")
+    assert found.starting == Position(word="latest")
+    assert time_ms("1970-01-01T00:00:01Z") == time_ms("1000") == 1000
+    assert store_options({"path": "/a/one/,/b/two"}).paths == (
+        ("/a/one/", "one"),
+        ("/b/two", "two"),
+    )
+    assert sink_options({**HERE, "compression": "lz4"}).compression.name == "LZ4"
+    with pytest.raises(ConfigError, match="expected zlib, lz4 or zstd"):
+        sink_options({**HERE, "compression": "brotli"})
