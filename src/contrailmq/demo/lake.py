@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from contrailmq.demo.screen import Screen
 from contrailmq.demo.shop import BILLING, ORDERS, TOTALS
+from contrailmq.errors import ContrailError
 from contrailmq.protocol.names import dlq_topic
 
 JAVA_VERSION: Final = 17
@@ -114,6 +115,22 @@ class Lake:
                         process.kill()
                         process.wait()
         self._spark = None
+
+    def all_of_it(self, expected: int) -> int:
+        """All steps one after another; how many dead letters were sent again.
+
+        What Spark complains of becomes one line, while Java is still there to be asked for it.
+        """
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        try:
+            self.into_parquet(expected)
+            self.totals_back()
+            return self.redrive()
+        except (Py4JError, PySparkException) as error:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            raise ContrailError(f"Spark failed: {' '.join(lines[:6])[:600]}") from error
 
     def into_parquet(self, expected: int) -> None:
         """Stream all orders into Parquet, in a few micro-batches."""

@@ -81,9 +81,7 @@ async def _lake(
     try:
         took_s = await asyncio.to_thread(lake.start)
         screen.good(f"Spark started in {took_s:.1f} s; its log is out of the way")
-        await asyncio.to_thread(lake.into_parquet, options.orders)
-        await asyncio.to_thread(lake.totals_back)
-        redriven = await asyncio.to_thread(lake.redrive)
+        redriven = await asyncio.to_thread(lake.all_of_it, options.orders)
         await shop.until_billed(options.orders - shop.facts.dead + redriven)
         screen.good("the repaired order was billed like any other")
     finally:

@@ -1,0 +1,176 @@
+"""What the documents say is true: links lead somewhere, snippets compile, commands parse, examples run."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from contrailmq import main as command
+from contrailmq.testing.cluster import ClusterThread
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"(?:<!-- run: (\w+) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ADDRESS = "127.0.0.1:9876"
+
+
+class Snippet(NamedTuple):
+    """A fenced block."""
+
+    page: str
+    run: str
+    language: str
+    text: str
+
+
+def _snippets() -> Iterator[Snippet]:
+    for page in PAGES:
+        for run, language, text in FENCE.findall(page.read_text(encoding="utf-8")):
+            yield Snippet(page.name, run, language, text)
+
+
+def _anchors(page: Path) -> set[str]:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        place = page if not path else (page.parent / path)
+        if not place.exists():
+            wrong.append(f"{target}: no such file")
+        elif anchor and place.suffix == ".md" and anchor not in _anchors(place):
+            wrong.append(f"{target}: no such heading")
+    assert not wrong, wrong
+
+
+def test_there_is_something_to_check() -> None:
+    found = list(_snippets())
+    assert {"producer", "consumer", "spark"} <= {snippet.run for snippet in found}
+    assert sum(snippet.language == "python" for snippet in found) >= 8
+
+
+@pytest.mark.parametrize(
+    "snippet", [s for s in _snippets() if s.language == "python"], ids=lambda s: s.page
+)
+def test_python_compiles(snippet: Snippet) -> None:
+    compile(snippet.text, snippet.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def _command_lines() -> Iterator[tuple[str, str]]:
+    for snippet in _snippets():
+        if snippet.language == "sh":
+            for line in snippet.text.splitlines():
+                for part in line.split("#")[0].split("|"):
+                    words = part.strip().removeprefix(".venv/bin/")
+                    if words.startswith("contrail "):
+                        yield snippet.page, words
+    for page in PAGES:
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        for words in re.findall(r"`(contrail [^`]+)`", text):
+            if not re.search(r"\\\||[A-Z]{4,}|…", words):
+                yield page.name, words
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(_command_lines())))
+def test_commands_are_understood(page: str, line: str) -> None:
+    """Every command line of the documents gets past the command's own parser."""
+    words = shlex.split(line.partition(" > ")[0])[1:]
+    if words[0] in ("help", "--debug", "completion"):
+        return
+    assert words[0] in command.COMMANDS, line
+    make = command._find_parser(command.COMMANDS[words[0]].target)
+    if make is None:
+        pytest.skip(f"{words[0]} is not installed")
+    parser = make()
+    assert isinstance(parser, argparse.ArgumentParser)
+    try:
+        parser.parse_args(words[1:])
+    except SystemExit as stop:
+        # A mention without its arguments ("`contrail topic`") is fine; a wrong option is not.
+        is_mention = not any(word.startswith("-") for word in words)
+        assert stop.code == 0 or is_mention, f"{page}: {line}"  # noqa: PT017
+
+
+def test_the_configuration_reference_is_fresh() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "config_reference"))
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == made["page"](), "run scripts/config_reference"
+
+
+def test_every_page_is_in_the_site() -> None:
+    listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    there = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert there - listed == set()
+    assert listed - there == set()
+
+
+def test_all_served_commands_of_mqadmin_are_documented() -> None:
+    from contrailmq.admin.main import COMMANDS
+
+    text = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \| [^|]+ \| (?:-\w ?)*\|$", text, re.MULTILINE)) >= set(
+        COMMANDS
+    )
+    assert f"{len(COMMANDS)} are served" in text
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{len(COMMANDS)} commands of mqadmin" in readme
+
+
+def _run_snippet(name: str, address: str) -> str:
+    """Run a snippet of the README as it is written, but for the address."""
+    [text] = [s.text for s in _snippets() if s.run == name]
+    assert ADDRESS in text
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", text.replace(ADDRESS, address)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_readme_runs_as_written() -> None:
+    cluster = ClusterThread()
+    try:
+        sent = _run_snippet("producer", cluster.name_servers)
+        assert sent.count("SEND_OK") == 3
+        assert "['order-2'] {\"order\": 2}" in _run_snippet("consumer", cluster.name_servers)
+    finally:
+        cluster.close()
+
+
+@pytest.mark.spark
+def test_the_readme_runs_in_spark() -> None:
+    cluster = ClusterThread()
+    try:
+        cluster.create_topic("order-counts")
+        _run_snippet("producer", cluster.name_servers)
+        shown = _run_snippet("spark", cluster.name_servers)
+        assert shown.count("paid") == 3
+    finally:
+        cluster.close()
