@@ -8,6 +8,7 @@ one of the two makes for itself are left out.  A few commands have rules of thei
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -122,7 +123,28 @@ class Side:
         command = java_command(self.version, home=self.home / "tool", heap_mb=256)
         command += ["contrail.MqAdmin", str(self.home / "commands"), str(out)]
         run_java(command, home=self.home / "tool", timeout_s=300)
-        return [(out / str(number)).read_text() for number in range(len(commands))]
+        told = [(out / str(number)).read_text() for number in range(len(commands))]
+        return [
+            text + self._exported(command) for text, command in zip(told, commands, strict=True)
+        ]
+
+    def _exported(self, command: str) -> str:
+        """What an export command has written, without what is each broker's own; one line."""
+        name = command.partition("\t")[0]
+        if name not in ("exportMetadata", "exportConfigs"):
+            return ""
+        path = self.home / "export" / f"{name.removeprefix('export').lower()}.json"
+        data = json.loads(path.read_text())
+        # Whether a commit makes a group, and whether an empty answer ends an order, is ours.
+        data.get("subscriptionGroupTable", {}).pop("MqadminClone", None)
+        topics = data.get("topicConfigTable", {})
+        for topic in [topic for topic in topics if OWN_TOPICS.search(topic)]:
+            del topics[topic]
+        for config in topics.values():
+            config.pop("order", None)
+        for config in data.get("brokerConfigs", {}).values():
+            config.pop("filterServerNums", None)  # 5.x has it no more
+        return "\n" + json.dumps(data, sort_keys=True)
 
 
 class JavaSide(Side):
