@@ -28,8 +28,11 @@ FUTURE_MS: Final = 86_400_000
 
 
 def origin_key(name: str) -> Column:
-    """The unique key of a message sent again for a purpose: the same whenever that is repeated."""
-    parts = ("topic", "broker", "queue_id", "queue_offset")
+    """The unique key of a message sent again for a purpose: the same whenever that is repeated.
+
+    It is made of what is the same whether brokers, a directory or an archive was read.
+    """
+    parts = ("topic", "message_id", "queue_id", "queue_offset")
     text = F.concat_ws("/", F.lit(name), *(F.col(part).cast("string") for part in parts))
     return F.upper(F.substring(F.sha2(text, 256), 1, 32))
 

@@ -37,8 +37,8 @@ SLICE_S: Final = 5.0
 LEAD_S: Final = 0.5  # a slice's job is started so long before its first message is due
 CHUNK_ROWS: Final = 1000
 _COLUMNS: Final = (
-    "topic", "broker", "queue_id", "queue_offset", "store_time", "body", "keys", "tags",
-    "properties",
+    "topic", "broker", "queue_id", "queue_offset", "message_id", "store_time", "body", "keys",
+    "tags", "properties",
 )  # fmt: skip
 _RESULT: Final = "sent long, there long, size long, late_ms long"
 
