@@ -1,4 +1,4 @@
-"""Tests of commands run them as a user does, on the process's own loop."""
+"""Unit tests may run commands and clusters on the loops a user has."""
 
 from __future__ import annotations
 
