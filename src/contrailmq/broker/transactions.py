@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -57,8 +58,7 @@ GROUP: Final = "CID_RMQ_SYS_TRANS"
 OPS_READ_MAX: Final = 200_000  # op messages held in memory by one round; the next goes on
 ROUND_HALVES_MAX: Final = 50_000
 YIELD_EVERY: Final = 200
-FLUSH_LOOK_S: Final = 0.2
-FLUSH_LOOKS: Final = 60  # the log is flushed at least every ten seconds
+UNSAFE_ROUNDS_MAX: Final = 1000  # beyond, the oldest are forgotten; the younger say more
 
 
 @dataclass(slots=True)
@@ -108,6 +108,8 @@ class TransactionChecks:
         self._rng = rng
         self._keep_ms = keep_ms
         self._cursors: dict[str, int] = {}
+        # What may be saved once the log is flushed up to an offset, by round.
+        self._unsafe: deque[tuple[int, dict[str, int]]] = deque(maxlen=UNSAFE_ROUNDS_MAX)
 
     async def run(self) -> None:
         """A round every ``transactionCheckInterval``."""
@@ -118,7 +120,8 @@ class TransactionChecks:
                     await self.check()
                 except BrokerError as error:
                     log.warning("a round of transaction checks ended early: error=%s", error)
-                await self._save_cursors()
+                self._unsafe.append((self._halves.log_end(), dict(self._cursors)))
+                self._commit_flushed()
         finally:
             # A stop in good order: the store flushes before it ends.
             self._commit(self._cursors)
@@ -155,14 +158,10 @@ class TransactionChecks:
             self._halves.settled_before(offset)
         return asked
 
-    async def _save_cursors(self) -> None:
-        """Let the cursors of the round be saved, once the disk has what they pass over."""
-        log_end, cursors = self._halves.log_end(), dict(self._cursors)
-        for _ in range(FLUSH_LOOKS):
-            if self._halves.is_flushed(log_end):
-                self._commit(cursors)
-                return
-            await asyncio.sleep(FLUSH_LOOK_S)
+    def _commit_flushed(self) -> None:
+        """Let the cursors of past rounds be saved, as far as the disk has what they pass over."""
+        while self._unsafe and self._halves.is_flushed(self._unsafe[0][0]):
+            self._commit(self._unsafe.popleft()[1])
 
     def _commit(self, cursors: dict[str, int]) -> None:
         for topic, offset in cursors.items():
