@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -77,15 +78,19 @@ async def _lake(
     if reason is not None:
         screen.note(reason)
         return None
-    lake = Lake(name_servers, directory, screen)
-    try:
-        took_s = await asyncio.to_thread(lake.start)
-        screen.good(f"Spark started in {took_s:.1f} s; its log is out of the way")
-        redriven = await asyncio.to_thread(lake.all_of_it, options.orders)
-        await shop.until_billed(options.orders - shop.facts.dead + redriven)
-        screen.good("the repaired order was billed like any other")
-    finally:
-        await asyncio.shield(asyncio.to_thread(lake.stop))
+    lake, loop = Lake(name_servers, directory, screen), asyncio.get_running_loop()
+    # One thread for all of Spark: a session is active in the thread that made it, and writers ask
+    # the active session for their data source.
+    with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
+        try:
+            took_s = await loop.run_in_executor(thread, lake.start)
+            screen.good(f"Spark started in {took_s:.1f} s; its log is out of the way")
+            redriven = await loop.run_in_executor(thread, lake.all_of_it, options.orders)
+            await shop.until_billed(options.orders - shop.facts.dead + redriven)
+            screen.good("the repaired order was billed like any other")
+        finally:
+            # Not in the one thread: that may be waiting for Spark, and this is what ends the wait.
+            await asyncio.shield(asyncio.to_thread(lake.stop))
     return lake.facts
 
 
