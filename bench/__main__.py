@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import compare
+from bench import compare, growth
 
-COMMANDS = {"compare": compare.main}
+COMMANDS = {"compare": compare.main, "growth": growth.main}
 
 
 def main() -> int:

@@ -104,6 +104,8 @@ class Segments:
         segment = self._files.create(
             self._path_of(base), self.size, reserve=reserve, hold=self._hold
         )
+        if not self._hold:  # else the first fault reads around itself: 6 MB of zeros a queue
+            segment.expect_scattered()
         self.adopt(base, segment)
         return segment
 
