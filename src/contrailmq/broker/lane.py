@@ -122,8 +122,11 @@ class BrokerLane:
             origin = connection.lane_state = Origin(
                 connection.peer_host, self._identity.store_host, self._send.suffix
             )
-        self._writer.store_ms = self._clock.now_ms()
+        writer = self._writer
+        before_ms, writer.store_ms = writer.store_ms, self._clock.now_ms()
         position = core.run(buffer, start, end, origin)
+        if position == start:
+            writer.store_ms = before_ms  # nothing was stored: the checkpoint must not vouch for now
         while position != start:
             self._store.appended()
             reply = core.reply()
