@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Any
 
+from contrailmq._native.client import QuickSend
 from contrailmq.client.batching import Accumulator
 from contrailmq.client.budget import Budget
 from contrailmq.client.choose import Selector, by_key
@@ -24,12 +25,13 @@ from contrailmq.client.message import Message, Receipt, ReceivedMessage
 from contrailmq.client.names import check_group, wrap
 from contrailmq.client.outgoing import Outgoing, Packer
 from contrailmq.client.producer_trace import ProducerTrace
+from contrailmq.client.quick import QuickSends, answers
 from contrailmq.client.reply import Replies, as_reply, reply_properties, reply_to
 from contrailmq.client.sender import Sender
 from contrailmq.client.session import Session
 from contrailmq.client.settings import ClientSettings, ProducerSettings, World
 from contrailmq.client.transaction import Check, Checker, Transaction
-from contrailmq.errors import ClientError, RequestTimeout
+from contrailmq.errors import ClientError, ContrailError, RequestTimeout
 from contrailmq.net.dispatch import Handler
 from contrailmq.protocol import properties as names
 from contrailmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
@@ -95,7 +97,7 @@ class Producer:
             RequestCode.CHECK_TRANSACTION_STATE: self._checker,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._replies,
         }
-        await self._session.start(handlers, beat=self._beat)
+        await self._session.start(handlers, beat=self._beat, lane=answers())
         self._started = True
         ids = UniqueIds(
             ip_address(self._session.client_ip).packed,
@@ -112,9 +114,13 @@ class Producer:
             start=self._start_task,
             on_done=lambda count, size: self._budget.give(size, count),
         )
-        self._session.routes.on_change = lambda topic: self._session.beat_soon()
+        self._session.routes.on_change = self._on_route
         self._trace = ProducerTrace(self._session, self.group, self._settings, ids=ids)
         self._trace.start()
+        self._quick = QuickSends(
+            self._session, self.group, self._settings, ids=ids, budget=self._budget
+        )
+        self._quick.enabled &= not self._trace.enabled
         self._checker.on_end = self._trace.ended
 
     async def aclose(self) -> None:
@@ -155,8 +161,12 @@ class Producer:
         """
         self._check_open()
         free = key is None and queue is None and selector is None
-        if free and self._settings.batch_size and self._accumulator.accepts(message):
-            return await (await self.submit(message))
+        if free:
+            if self._settings.batch_size and self._accumulator.accepts(message):
+                return await (await self.submit(message))
+            sent = self._quick.begin(message, timeout_s)
+            if sent is not None:
+                return await self._finish(sent, timeout_s)
         outgoing = self._packer.pack(message)
         if key is not None:
             selector = _key_selector(key)
@@ -297,6 +307,26 @@ class Producer:
 
     # -- inside
 
+    async def _finish(self, sent: QuickSend, timeout_s: float | None) -> Receipt:
+        """The receipt of a send begun by the short way."""
+        outcome: Receipt | Command | ContrailError
+        try:
+            try:
+                outcome = await sent.future
+            except ContrailError as error:
+                outcome = error
+            if isinstance(outcome, Receipt):
+                return outcome
+            return await self._sender.go_on(
+                self._quick.outgoing(sent),
+                sent.queue,
+                outcome,
+                begun=sent.begun,
+                timeout_s=timeout_s,
+            )
+        finally:
+            self._budget.give(sent.size)
+
     async def _send(
         self,
         outgoing: Outgoing,
@@ -337,6 +367,10 @@ class Producer:
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> object:
         return self._session.crew.spawn(work, name="batch")
+
+    def _on_route(self, topic: str) -> None:
+        self._quick.forget()
+        self._session.beat_soon()
 
     def _beat(self) -> HeartbeatData | None:
         return HeartbeatData(

@@ -92,12 +92,30 @@ class Sender:
         timeout_s: float | None,
     ) -> Receipt:
         budget_s = self._settings.send_timeout_s if timeout_s is None else timeout_s
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun = asyncio.get_running_loop().time()
         command = self._session.sign(self._command(outgoing, queue))
+        outcome: Command | ContrailError
         try:
-            answer = await connection.submit(command, timeout_s=budget_s)
-            receipt = receipt_of(answer, outgoing, queue)
+            outcome = await connection.submit(command, timeout_s=budget_s)
+        except ContrailError as error:
+            outcome = error
+        return await self.go_on(outgoing, queue, outcome, begun=begun, timeout_s=timeout_s)
+
+    async def go_on(
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue,
+        outcome: Command | ContrailError,
+        *,
+        begun: float,
+        timeout_s: float | None,
+    ) -> Receipt:
+        """What follows a first try at ``begun``: its receipt, or the tries that are left."""
+        budget_s = self._settings.send_timeout_s if timeout_s is None else timeout_s
+        try:
+            if isinstance(outcome, ContrailError):
+                raise outcome
+            receipt = receipt_of(outcome, outgoing, queue)
             if not self._wants_more(receipt):
                 return receipt
             failure: ContrailError | None = None
@@ -105,7 +123,7 @@ class Sender:
             if not _is_retryable(error) or self._settings.retries == 0:
                 raise
             failure = error
-        left_s = begun + budget_s - loop.time()
+        left_s = begun + budget_s - asyncio.get_running_loop().time()
         if left_s <= 0 and failure is not None:
             raise failure
         return await self.send(

@@ -28,6 +28,7 @@ from contrailmq.errors import ClientError, ContrailError, NetworkError, error_of
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Handler
+from contrailmq.net.endpoint import FastLane
 from contrailmq.net.network import split_address
 from contrailmq.protocol.bodies.heartbeat import HeartbeatData
 from contrailmq.protocol.codes import RequestCode
@@ -72,6 +73,7 @@ class Session:
         handlers: Mapping[int, Handler],
         *,
         beat: Callable[[], HeartbeatData | None],
+        lane: FastLane[Connection] | None = None,
     ) -> None:
         """Find the name servers and begin the periodic duties; ``beat`` says who we are."""
         self._handlers.update(handlers)
@@ -87,6 +89,7 @@ class Session:
             clock=self.world.clock,
             rng=self.world.rng,
             on_open=self._on_open,
+            lane=lane,
         )
         self.crew.start(self._keep_routes(), name="routes")
         self.crew.start(self._keep_alive(), name="heartbeats")

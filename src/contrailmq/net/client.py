@@ -13,7 +13,7 @@ from contrailmq.errors import ConnectFailed, NetworkError, RequestTimeout
 from contrailmq.lifecycle import Tasks
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher, Handler
-from contrailmq.net.endpoint import Endpoint
+from contrailmq.net.endpoint import Endpoint, FastLane
 from contrailmq.net.network import AsyncioNetwork, Network, split_address
 from contrailmq.net.noise import Noise
 from contrailmq.net.server import drain
@@ -37,7 +37,8 @@ class RemotingClient:
     Callers of one address share its connection and, while there is none, one attempt to connect.
     After a failed attempt, calls fail at once until a back-off with jitter has passed (50 ms to
     2 s by default): other brokers can be tried meanwhile.  The name of an address is resolved at
-    every attempt.  ``handlers`` serve what the other side asks on our connections.
+    every attempt.  ``handlers`` serve what the other side asks on our connections; ``lane`` sees
+    what comes before they do.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class RemotingClient:
         network: Network | None = None,
         rng: random.Random | None = None,
         on_open: Callable[[str, Connection], None] | None = None,
+        lane: FastLane[Connection] | None = None,
     ) -> None:
         self._settings = settings if settings is not None else ClientNetSettings()
         self._clock = clock
@@ -56,7 +58,7 @@ class RemotingClient:
         self._rng = rng if rng is not None else random.Random()
         self._on_open = on_open
         self._endpoint: Endpoint[Connection] = Endpoint(
-            Dispatcher(handlers or {}), self._settings.limits(), noise=Noise(clock)
+            Dispatcher(handlers or {}), self._settings.limits(), noise=Noise(clock), lane=lane
         )
         self._connections: dict[str, Connection] = {}
         self._attempts: dict[str, asyncio.Task[Connection]] = {}

@@ -48,10 +48,10 @@ class Connection(asyncio.BufferedProtocol):
 
     ``peer`` and ``local`` are ``ip:port``, ``peer_host`` the peer as a message record stores it.
     ``lane_state`` belongs to the fast lane.  ``close_reason`` is None while the connection is open.
+    ``calls`` are our own requests that await answers.
     """
 
     __slots__ = (
-        "_calls",
         "_close_callbacks",
         "_endpoint",
         "_intake",
@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_until_closed",
         "_writable",
+        "calls",
         "close_reason",
         "lane_state",
         "local",
@@ -80,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._outlet: Outlet | None = None
-        self._calls = Calls(
+        self.calls = Calls(
             self._loop, limit=self._limits.calls_max, on_timeout=self._on_call_timeout
         )
         self._intake = Intake(endpoint.buffer, endpoint.view)
@@ -123,17 +124,17 @@ class Connection(asyncio.BufferedProtocol):
         try:
             return await future
         except asyncio.CancelledError:
-            self._calls.forget(command.opaque)
+            self.calls.forget(command.opaque)
             raise
 
     def submit(self, command: Command, *, timeout_s: float) -> asyncio.Future[Command]:
         """Send a request at once; the future holds its answer or a NetworkError."""
         self._check_open()
-        future = self._calls.begin(command, timeout_s)
+        future = self.calls.begin(command, timeout_s)
         try:
             self.send(buffers_of(command))
         except LocalProtocolError:
-            self._calls.forget(command.opaque)
+            self.calls.forget(command.opaque)
             raise
         return future
 
@@ -141,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request nobody answers; raises ConnectionLost or TooManyRequests."""
         self._check_open()
         command.flag |= ONEWAY_FLAG
-        command.opaque = self._calls.next_opaque()
+        command.opaque = self.calls.next_opaque()
         self.send(buffers_of(command))
 
     def reply(self, command: Command) -> None:
@@ -312,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, command: Command, out: list[Buffer]) -> None:
         if command.flag & RESPONSE_FLAG:
-            if not self._calls.settle(command):
+            if not self.calls.settle(command):
                 log.debug("answer nobody awaits: peer=%s opaque=%s", self.peer, command.opaque)
             return
         self._serving.serve(command, out)
@@ -365,7 +366,7 @@ class Connection(asyncio.BufferedProtocol):
         log.debug("connection ended: peer=%s reason=%s", self.peer, reason)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        self._calls.fail(ConnectionLost(f"{self.peer}: {reason}"))
+        self.calls.fail(ConnectionLost(f"{self.peer}: {reason}"))
         callbacks, self._close_callbacks = self._close_callbacks, []
         for callback in callbacks:
             callback(self)

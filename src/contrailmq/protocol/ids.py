@@ -86,7 +86,16 @@ class _Clock(Protocol):
 class UniqueIds:
     """Makes unique keys; one a producer process is enough, and two do not collide."""
 
-    __slots__ = ("_clock", "_counter", "_month_end_ms", "_month_start_ms", "_prefix", "_zone")
+    __slots__ = (
+        "_clock",
+        "_counter",
+        "_month_end_ms",
+        "_month_start_ms",
+        "_prefix",
+        "_stamp",
+        "_stamp_ms",
+        "_zone",
+    )
 
     def __init__(
         self,
@@ -106,15 +115,22 @@ class UniqueIds:
         self._zone = zone
         self._counter = 0
         self._month_start_ms = self._month_end_ms = 0
+        self._stamp, self._stamp_ms = "", -1  # all before the counter, as of this millisecond
 
     def next(self) -> str:
         """A key that this process has not given before (65,536 a millisecond)."""
-        now_ms = self._clock.now_ms()
-        if not self._month_start_ms <= now_ms < self._month_end_ms:
-            self._enter_month(now_ms)
+        return self.at(self._clock.now_ms())
+
+    def at(self, now_ms: int) -> str:
+        """``next`` for one who has just looked at the clock."""
+        if now_ms != self._stamp_ms:
+            if not self._month_start_ms <= now_ms < self._month_end_ms:
+                self._enter_month(now_ms)
+            self._stamp = f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}"
+            self._stamp_ms = now_ms
         counter = self._counter
         self._counter = (counter + 1) & 0xFFFF
-        return f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}{counter:04X}"
+        return f"{self._stamp}{counter:04X}"
 
     def _enter_month(self, now_ms: int) -> None:
         zone = self._zone

@@ -472,7 +472,7 @@ def test_callers_of_a_client_wait_for_a_peer_that_does_not_read(world: Run) -> N
         assert connection.is_write_paused
         late = [asyncio.ensure_future(one()) for _ in range(100)]
         await world.settle(1)
-        assert len(connection._calls) <= 100
+        assert len(connection.calls) <= 100
         accepted._transport.resume_reading()
         assert set(await asyncio.gather(*calls, *late)) == {0}
         await client.aclose()

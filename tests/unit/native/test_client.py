@@ -1,0 +1,245 @@
+"""The client's compiled loops do as its ordinary path does, in both builds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.testkit.builds import native_module
+
+from contrailmq.client import quick
+from contrailmq.client.message import Message, Receipt, SendStatus
+from contrailmq.client.outgoing import Outgoing, receipt_of
+from contrailmq.client.settings import ProducerSettings
+from contrailmq.protocol.batch import BatchMessage, encode_batch
+from contrailmq.protocol.command import RESPONSE_FLAG, Command, Serialization, decode
+from contrailmq.protocol.queue import MessageQueue
+
+WIRE = Path(__file__).parents[2] / "golden/data/wire"
+BUILDS = {name: native_module("client", pure=name == "pure") for name in ("compiled", "pure")}
+# Compiled code reads the scanner's C fields; the plain build needs a plain scanner.
+BUILDS["pure"].RequestScan = native_module("request", pure=True).RequestScan  # type: ignore[attr-defined]
+QUEUE = MessageQueue("Topic", 'broker "a" \u00e9', 3)
+
+
+@pytest.fixture(params=sorted(BUILDS))
+def build(request: pytest.FixtureRequest) -> Any:
+    return BUILDS[request.param]
+
+
+@pytest.fixture
+def make(build: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(quick, "SendTemplate", build.SendTemplate)
+    return template
+
+
+def template(serialization: Serialization, queue: MessageQueue = QUEUE) -> Any:
+    command = request("\u27eai\u27eb", serialization, queue=queue)
+    command.fields.update(f="\u27eaf\u27eb", g="\u27eag\u27eb", h="\u27eah\u27eb")
+    return quick.template_of(command)
+
+
+def request(
+    text: str,
+    serialization: Serialization,
+    *,
+    queue: MessageQueue = QUEUE,
+    body: bytes = b"",
+    born_ms: int = 0,
+    flag: int = 0,
+) -> Command:
+    outgoing = Outgoing(queue.topic, body, text, "", flag=flag)
+    command = outgoing.command("group", queue, born_ms=born_ms, settings=ProducerSettings())
+    command.serialization = serialization
+    return command
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=("Cs",)) | st.sampled_from('\x01\x02"\\\x1f\n')),
+    body=st.binary(min_size=1, max_size=300),
+    opaque=st.integers(0, 0x7FFFFFFF),
+    born_ms=st.integers(0, 1 << 50),
+    flag=st.integers(0, 0x7FFFFFFF),
+)
+@pytest.mark.parametrize("serialization", list(Serialization))
+@pytest.mark.parametrize("name", sorted(BUILDS))
+def test_a_filled_template_is_what_the_encoder_writes(
+    name: str, serialization: Serialization, text: str, body: bytes, opaque: int, born_ms: int,
+    flag: int,
+) -> None:  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quick, "SendTemplate", BUILDS[name].SendTemplate)
+        made = template(serialization)
+    command = request(text, serialization, body=body, born_ms=born_ms, flag=flag)
+    command.opaque = opaque
+    assert made.frame(opaque, 0, born_ms, flag, text.encode(), body) == command.encode()
+
+
+@pytest.mark.parametrize("serialization", list(Serialization))
+def test_every_ascii_character_is_escaped_alike(make: Any, serialization: Serialization) -> None:
+    text = "".join(map(chr, range(0x80)))
+    made = make(serialization).frame(7, 0, 1, 2, text.encode(), b"b")
+    command = request(text, serialization, body=b"b", born_ms=1, flag=2)
+    command.opaque = 7
+    assert made == command.encode()
+
+
+def test_a_name_with_a_mark_in_it_has_no_template(make: Any) -> None:
+    for mark in ("\u27eaf\u27eb", "\u27eai\u27eb"):
+        assert make(Serialization.JSON, MessageQueue("Topic", mark, 1)) is None
+
+
+def test_negative_numbers_and_wrong_pieces_are_refused(build: Any, make: Any) -> None:
+    made = make(Serialization.JSON)
+    for numbers in ((-1, 0, 0, 0), (0, -1, 0, 0), (0, 0, -1, 0), (0, 0, 0, -1)):
+        with pytest.raises(ValueError, match="negative"):
+            made.frame(*numbers, b"", b"b")
+    with pytest.raises(ValueError, match="pieces"):
+        build.SendTemplate([b""] * 4, True)
+    with pytest.raises(ValueError, match="fixed part"):
+        build.SendTemplate([b""] * 5, True)
+
+
+class Future:
+    """What a loop's future does, without a loop."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+
+    def done(self) -> bool:
+        return self.result is not None
+
+    def set_result(self, result: Any) -> None:
+        self.result = result
+
+
+def run(build: Any, frames: list[bytes], queues: dict[int, int]) -> tuple[int, dict[int, Future]]:
+    """Let the lane read frames that answer the sends of these opaques to these queues."""
+    lane = build.SendAnswers(Receipt, SendStatus.SEND_OK)
+    futures = {opaque: Future() for opaque in queues}
+    pending: dict[int, Any] = {
+        opaque: (
+            build.QuickSend(
+                futures[opaque], f"id{opaque}", MessageQueue("T", "b", queue_id), "", None
+            ),
+        )
+        for opaque, queue_id in queues.items()
+    }
+    connection = types.SimpleNamespace(calls=types.SimpleNamespace(pending=pending))
+    data = bytearray(b"".join(frames))
+    position = lane.run(data, 0, len(data), connection, [])
+    for opaque, future in futures.items():
+        assert (opaque in pending) is not future.done()
+    return position, futures
+
+
+def captured_answers() -> Iterator[bytes]:
+    for path in sorted(WIRE.glob("*/*.jsonl")):
+        if "ha-stream" in path.name:
+            continue
+        for line in path.read_text().splitlines():
+            frame = base64.b64decode(json.loads(line)["frame"])
+            command = decode(frame[4:])
+            if command.is_response and "queueOffset" in command.fields:
+                yield frame
+
+
+def test_the_captured_answers_of_java_brokers_give_the_same_receipts(build: Any) -> None:
+    taken = {Serialization.JSON: 0, Serialization.ROCKETMQ: 0}
+    for frame in captured_answers():
+        command = decode(frame[4:])
+        queue_id = int(command.fields["queueId"])
+        position, futures = run(build, [frame], {command.opaque: queue_id})
+        if position == 0:
+            assert set(command.fields) - {
+                "queueId", "queueOffset", "msgId", "transactionId", "MSG_REGION", "TRACE_ON",
+            } or command.code != 0 or command.remark  # fmt: skip
+            continue
+        outgoing = Outgoing("T", b"", "", f"id{command.opaque}")
+        expected = receipt_of(command, outgoing, MessageQueue("T", "b", queue_id))
+        assert futures[command.opaque].result == expected
+        assert type(futures[command.opaque].result) is Receipt
+        taken[command.serialization] += 1
+    assert min(taken.values()) > 10
+
+
+def answer(opaque: int, *, code: int = 0, flag: int = RESPONSE_FLAG, **fields: str) -> bytes:
+    given = {"queueId": "1", "queueOffset": "5", "msgId": "M", **fields}
+    return Command(code, opaque=opaque, flag=flag, fields=given).encode()
+
+
+def test_a_run_of_answers_ends_at_the_first_that_is_not_plain(build: Any) -> None:
+    plain = [answer(1), answer(2, MSG_REGION="Nowhere", TRACE_ON="true")]
+    for odd in (
+        answer(3, code=10),
+        answer(3, flag=0),
+        answer(3, queueId="2"),
+        answer(3, queueOffset="x"),
+        answer(3, recallHandle="r"),
+        answer(3, msgId='a"b'),
+        answer(9),
+        Command(0, opaque=3, flag=RESPONSE_FLAG, fields={"queueId": "1"}).encode(),
+        answer(3)[:-1],
+    ):
+        position, futures = run(build, [*plain, odd, answer(4)], {1: 1, 2: 1, 3: 1, 4: 1})
+        assert position == sum(map(len, plain))
+        assert futures[1].result == ("id1", "M", ("T", "b", 1), 5, SendStatus.SEND_OK, None,
+                                     "DefaultRegion", None)  # fmt: skip
+        assert futures[2].result.region == "Nowhere"
+        assert not futures[3].done() and not futures[4].done()
+
+
+def test_the_answer_of_another_call_is_left_alone(build: Any) -> None:
+    lane = build.SendAnswers(Receipt, SendStatus.SEND_OK)
+    future = Future()
+    pending = {1: (future,)}
+    connection = types.SimpleNamespace(calls=types.SimpleNamespace(pending=pending))
+    data = bytearray(answer(1))
+    assert lane.run(data, 0, len(data), connection, []) == 0
+    assert pending and not future.done()
+    with pytest.raises(ValueError, match="outside"):
+        lane.run(data, 0, len(data) + 1, connection, [])
+
+
+def test_plain_properties_are_those_of_the_message(build: Any) -> None:
+    for message in (
+        Message("T", b"x"),
+        Message("T", b"x", wait_stored=False),
+        Message("T", b"x", tags="a", keys=["k1", "k2"]),
+        Message("T", b"x", keys="k"),
+    ):
+        pairs = message.wire_properties().items()
+        assert build.property_text(message) == "".join(f"{k}\x01{v}\x02" for k, v in pairs)
+    for special in (
+        Message("T", b"x", properties={"a": "b"}),
+        Message("T", b"x", delay_level=1),
+        Message("T", b"x", delay_s=0.0),
+        Message("T", b"x", deliver_at_ms=1),
+    ):
+        assert build.property_text(special) is None
+
+
+@given(
+    parts=st.lists(
+        st.tuples(st.binary(max_size=50), st.binary(max_size=50), st.integers(-5, 0x7FFFFFFF))
+    )
+)
+@pytest.mark.parametrize("name", sorted(BUILDS))
+def test_a_batch_is_what_the_encoder_writes(
+    name: str, parts: list[tuple[bytes, bytes, int]]
+) -> None:
+    expected = encode_batch([BatchMessage(body, text, flag) for body, text, flag in parts])
+    columns: list[list[Any]] = [list(column) for column in zip(*parts, strict=True)] or [[], [], []]
+    assert BUILDS[name].batch_body(*columns) == expected
+
+
+def test_a_batch_with_too_many_properties_is_refused(build: Any) -> None:
+    with pytest.raises(ValueError, match="32768 bytes"):
+        build.batch_body([b"x"], [b"p" * 32768], [0])
