@@ -35,7 +35,7 @@ def shop() -> Iterator[ClusterThread]:
     """Forty orders, of which the group billing could not bill eight; both sides trace."""
     cluster = ClusterThread(brokers=2, properties={"traceTopicEnable": "true"})
     try:
-        for topic, queues in (("orders", 2), ("again", 2), ("staging", 2), (TRACE_TOPIC, 1)):
+        for topic, queues in (("orders", 2), ("again", 2), ("staging", 2)):
             cluster.create_topic(topic, queues=queues)
         _trade(cluster)
         _await_messages(cluster, "%DLQ%billing", len(BAD))

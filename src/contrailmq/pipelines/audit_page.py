@@ -25,7 +25,7 @@ main{max-width:960px;margin:0 auto;padding:28px 20px 60px}h1{font-size:26px;marg
 h2{font-size:18px;margin:0 0 4px}p{margin:4px 0 10px;color:var(--soft)}
 section{background:var(--card);border:1px solid var(--line);border-radius:10px;
 padding:18px 20px;margin-top:18px}
-.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;
+.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(112px,1fr));gap:12px;
 margin-top:18px}.numbers div{background:var(--card);border:1px solid var(--line);
 border-radius:10px;padding:12px 16px}.numbers b{display:block;font-size:24px;line-height:1.25}
 .numbers span{color:var(--soft);font-size:13px}.bad b{color:var(--bad)}
@@ -87,8 +87,10 @@ def _numbers(traffic: Rows, failures: Rows, lag: Rows, delays: Rows) -> str:
 
 
 def _traffic(rows: Rows, hours: Sequence[datetime.datetime]) -> str:
-    counts = charts.columns(_series(rows, "topic", "messages"), hours=hours)
-    sizes = charts.columns(_series(rows, "topic", "bytes"), hours=hours, unit="B")
+    messages = _series(rows, "topic", "messages")
+    order = charts.ranking(messages)
+    counts = charts.columns(messages, hours=hours, order=order)
+    sizes = charts.columns(_series(rows, "topic", "bytes"), hours=hours, unit="B", order=order)
     head = {
         "topic": "topic", "hour": "hour", "messages": "messages", "per_s": "per s",
         "peak_per_s": "busiest s", "bytes": "bytes", "size_p50": "size p50", "size_p99": "size p99",

@@ -25,9 +25,16 @@ _LABEL: Final = 260
 Series = Mapping[str, Mapping[datetime.datetime, float]]
 
 
-def top_series(series: Series) -> dict[str, dict[datetime.datetime, float]]:
-    """The largest series by their own names, the rest added up as one."""
-    ranked = sorted(series, key=lambda name: (-sum(series[name].values()), name))
+def ranking(series: Series) -> list[str]:
+    """The names of series, the largest first."""
+    return sorted(series, key=lambda name: (-sum(series[name].values()), name))
+
+
+def top_series(
+    series: Series, order: Sequence[str] | None = None
+) -> dict[str, dict[datetime.datetime, float]]:
+    """The first series by their own names, the rest added up as one; the largest come first."""
+    ranked = list(order) if order is not None else ranking(series)
     kept = ranked if len(ranked) <= SERIES_MAX else ranked[: SERIES_MAX - 1]
     found = {name: dict(series[name]) for name in kept}
     if len(kept) < len(ranked):
@@ -39,9 +46,15 @@ def top_series(series: Series) -> dict[str, dict[datetime.datetime, float]]:
     return found
 
 
-def columns(series: Series, *, hours: Sequence[datetime.datetime], unit: str = "") -> str:
-    """Stacked columns, one an hour."""
-    shown = top_series(series)
+def columns(
+    series: Series,
+    *,
+    hours: Sequence[datetime.datetime],
+    unit: str = "",
+    order: Sequence[str] | None = None,
+) -> str:
+    """Stacked columns, one an hour; with an ``order``, a name has its colour in every chart."""
+    shown = top_series(series, order)
     totals = [sum(values.get(hour, 0) for values in shown.values()) for hour in hours]
     top = nice_ceiling(max(totals, default=0))
     step = (_WIDTH - _LEFT - _RIGHT) / max(len(hours), 1)
@@ -126,8 +139,14 @@ def short(value: float) -> str:
     """A number in few characters: 1.5k, 20M."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:.1f}".rstrip("0").rstrip(".") + letter
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+            return _digits(value / size) + letter
+    return _digits(value)
+
+
+def _digits(value: float) -> str:
+    """About three digits of a number below a thousand."""
+    text = f"{value:.{2 if abs(value) < 10 else 1 if abs(value) < 100 else 0}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _axes(top: float, hours: Sequence[datetime.datetime], unit: str, step: float) -> str:
