@@ -108,7 +108,8 @@ def test_a_wheel_of_a_source_distribution_installs_and_runs(tmp_path: Path) -> N
         names = archive.namelist()
     for native in native_names():
         assert any(n.startswith(f"contrailmq/_native/{native}.cp") for n in names), native
-    assert "contrailmq/py.typed" in names
+    shipped = [name.removeprefix("src/") for name in listed.split("\0") if name.startswith("src/")]
+    assert not [name for name in shipped if name not in names]
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
     home = tmp_path / "venv"
@@ -122,5 +123,8 @@ def test_a_wheel_of_a_source_distribution_installs_and_runs(tmp_path: Path) -> N
         f"import contrailmq._native.{name} as m; assert m.__file__.endswith('.so'), m.__file__"
         for name in native_names()
     )
+    loaded += "; import importlib.metadata as m"
+    loaded += "; print(*[point.value for point in m.entry_points(group='pytest11')])"
     checked = _run(home / "bin" / "python", "-c", loaded, cwd=tmp_path, env=env)
     assert checked.returncode == 0, checked.stderr
+    assert "contrailmq.testing.pytest_plugin" in checked.stdout.split()
