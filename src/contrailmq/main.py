@@ -7,6 +7,8 @@ hurts nobody else.  Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 
 from __future__ import annotations
 
+import difflib
+import errno
 import importlib
 import importlib.util
 import os
@@ -14,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from contrailmq.errors import ContrailError
+from contrailmq.errors import ContrailError, StoreLocked
 from contrailmq.version import VERSION
 
 DONE: Final = 0
@@ -51,6 +53,15 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),
 }
 
+_NOT_YOURS: Final = "; choose a folder you may write to (servers take it with --store DIR)"
+_REMEDIES: Final[Mapping[int, str]] = {
+    errno.EACCES: _NOT_YOURS,
+    errno.EPERM: _NOT_YOURS,
+    errno.EROFS: _NOT_YOURS,
+    errno.ENOTDIR: _NOT_YOURS,
+    errno.ENOSPC: "; make room there, or choose another folder",
+    errno.EMFILE: "; allow more open files: ulimit -n 65536",
+}
 _GLOBAL_OPTIONS: Final = """\
   --version        print the version
   --debug          show the stack trace of a failure
@@ -132,7 +143,9 @@ def _run(args: list[str]) -> int:
         name, rest = rest[0], ["--help"]
     entry = COMMANDS.get(name)
     if entry is None or not _exists(entry.target):
-        return _refuse(f"there is no command {name!r}; contrail help lists them")
+        alike = difflib.get_close_matches(name, available(), 1)
+        guess = f"; did you mean {alike[0]}?" if alike else ""
+        return _refuse(f"there is no command {name!r}; contrail help lists them{guess}")
     return _load(entry.target)(rest)
 
 
@@ -171,6 +184,11 @@ def _fail(error: Exception) -> int:
     text = " ".join(str(error).split())
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("contrailmq"):
         text = f"the package {error.name} is not installed; pip install 'contrailmq[spark]' has it"
+    elif isinstance(error, StoreLocked):
+        text += "; stop that one, or give this one another folder with --store DIR"
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else text
+        text += _REMEDIES.get(error.errno or 0, "")
     elif not isinstance(error, ContrailError | OSError):
         text = f"{type(error).__name__}: {text} (contrail --debug shows where)"
     print(f"contrail: {text}", file=sys.stderr)

@@ -125,7 +125,7 @@ async def _name_server(host: str, port: int, kv_config_path: str) -> AsyncIterat
     except OSError as error:
         raise ConfigError(
             f"port {port} on {host} cannot be used: {error.strerror or error}; "
-            "is another name server running?"
+            "is another name server running? use it, or take a free port with --namesrv-port 0"
         ) from error
     try:
         shown = "127.0.0.1" if host == "0.0.0.0" else host

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from contrailmq import main as command
-from contrailmq.errors import ConfigError
+from contrailmq.errors import ConfigError, StoreLocked
 from contrailmq.version import VERSION
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
@@ -168,3 +168,33 @@ def test_every_command_of_the_table_loads_and_has_help(name: str) -> None:
     shown = _contrail(name, "--help")
     assert shown.returncode == 0, shown.stderr
     assert re.search(r"\busage\b", shown.stdout, re.IGNORECASE)
+
+
+def test_a_slip_of_the_fingers_gets_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["tpoic", "list"]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("did you mean topic?")
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (PermissionError(13, "Permission denied", "/srv/x"), "a folder you may write to"),
+        (OSError(30, "Read-only file system", "/srv/x"), "a folder you may write to"),
+        (OSError(28, "No space left on device", "/srv/x"), "make room"),
+        (StoreLocked("/srv/x/lock is locked: another broker has this store open"), "--store DIR"),
+    ],
+)
+def test_first_mistakes_get_a_remedy(
+    probe: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    remedy: str,
+) -> None:
+    def fail(argv: Sequence[str]) -> int:
+        raise error
+
+    _install(probe, fail)
+    assert command.main(["probe"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "/srv/x" in line
+    assert remedy in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
@@ -75,6 +76,8 @@ def run_command(work: Callable[[], Awaitable[int]]) -> int:
     async def guarded() -> int:
         return await work()
 
+    # What goes wrong is said once, by the command; the library's log is for programs.
+    logging.getLogger("contrailmq").addHandler(logging.NullHandler())
     try:
         return run(guarded())
     except NetworkError as error:

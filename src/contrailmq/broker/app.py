@@ -291,7 +291,8 @@ class Broker:
             except OSError as error:
                 raise ConfigError(
                     f"port {number} on {self._settings.bind_address} cannot be used: "
-                    f"{error.strerror or error}; is another broker running?"
+                    f"{error.strerror or error}; is another broker running? "
+                    "--port 0 takes a free one"
                 ) from error
             self._stack.push_async_callback(server.aclose)
             if self._server is None:

@@ -68,7 +68,8 @@ class NameServers:
             try:
                 return await self._caller.call(address, command, timeout_s=timeout_s)
             except NetworkError as error:
-                failures.append(f"{address}: {error}")
+                text = str(error)
+                failures.append(text if text.startswith(address) else f"{address}: {text}")
                 self._index = (self._index + 1) % len(self._addresses)
         raise NetworkError(
             "no name server answers; is one running there, and can it be reached from here? "
