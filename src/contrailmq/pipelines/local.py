@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from contrailmq.errors import ConfigError
+from contrailmq.errors import ClientError, ConfigError
 
 JAVA_END_S: Final = 20.0
 _QUIET: Final = {
@@ -30,6 +31,8 @@ def command_session(
     """A session while a command runs; what Spark says while it starts goes nowhere."""
     if shutil.which("java", path=_path()) is None:
         raise ConfigError("Spark needs Java 17 or newer, and there is no java in PATH or JAVA_HOME")
+    from pyspark.errors import PySparkException
+
     from contrailmq.spark.session import session
 
     with tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
@@ -40,9 +43,20 @@ def command_session(
             spark = session(name, master=master, settings={**_QUIET, **own, **(settings or {})})
         try:
             yield spark
+        except PySparkException as error:
+            raise ClientError(reason(str(error))) from error
         finally:
             with _silenced(Path(folder) / "end.log"):
                 _end(spark)
+
+
+def reason(text: str) -> str:
+    """What failed, out of all that Spark says about it: our own error if there is one."""
+    ours = re.findall(r"^(?:\S*: )?contrailmq\.errors\.\w+: (.+)$", text, re.MULTILINE)
+    if ours:
+        return str(ours[-1]).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else "Spark failed and does not say why"
 
 
 def _path() -> str:

@@ -15,6 +15,7 @@ import pytest
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines import charts, message_report
 from contrailmq.pipelines.audit_page import page
+from contrailmq.pipelines.local import reason
 from contrailmq.pipelines.main import main, parser
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
@@ -93,6 +94,16 @@ def test_report_rows_are_written_by_the_name_of_the_file(tmp_path: Path) -> None
     assert json.loads((tmp_path / "r.json").read_text()) == rows[0]
     with pytest.raises(ConfigError, match=r"\.csv, \.json or \.parquet"):
         message_report.write(rows, tmp_path / "r.txt")
+
+
+def test_what_spark_says_becomes_one_line() -> None:
+    text = (
+        '[PYTHON_EXCEPTION] Job aborted:\n  File "x.py", line 3\n'
+        "contrailmq.errors.NoRoute: topic 'x' is not known\n\tat org.apache.spark.Y(Z.scala:1)\n"
+    )
+    assert reason(text) == "topic 'x' is not known"
+    assert reason("[PARSE] wrong\n== SQL ==\nselec") == "[PARSE] wrong"
+    assert "does not say" in reason("")
 
 
 @pytest.mark.parametrize(
