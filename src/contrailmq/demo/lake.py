@@ -25,6 +25,7 @@ from contrailmq.protocol.names import dlq_topic
 JAVA_VERSION: Final = 17
 JAVA_END_S: Final = 20.0
 POLL_S: Final = 0.2
+BATCHES: Final = 3
 _ORDER: Final = "order INT, customer STRING, country STRING, amount DOUBLE, card STRING"
 _NEEDS: Final = "the Spark part needs Java 17 or newer; install it to see that part too"
 
@@ -143,7 +144,7 @@ class Lake:
             .option("topics", ORDERS)
             .option("startingOffsets", "earliest")
             .option("group", "lake")
-            .option("maxOffsetsPerTrigger", str(max(expected // 4, 1)))
+            .option("maxOffsetsPerTrigger", str(-(-expected // BATCHES)))
             .load()
             .select(from_json(col("body").cast("string"), _ORDER).alias("o"), "tags", "store_time")
             .select("o.*", "tags", "store_time")
@@ -170,7 +171,7 @@ class Lake:
         totals = self._spark.sql(
             "SELECT country, count(*) AS orders, round(sum(amount), 2) AS total FROM orders "
             "GROUP BY country ORDER BY total DESC"
-        )
+        ).cache()  # shown here, and written below
         self.facts.totals = [(row.country, row.orders, row.total) for row in totals.collect()]
         bar = self._screen.bar("totals into a topic", len(self.facts.totals))
         messages = totals.selectExpr(
@@ -186,6 +187,7 @@ class Lake:
             self._spark.read.format("rocketmq")
             .options(nameServers=self._name_servers, topics=dlq_topic(BILLING))
             .load()
+            .cache()
         )
         count: int = dead.count()
         bar = self._screen.bar("dead letters re-driven", count)

@@ -96,7 +96,7 @@ async def _lake(
 
 def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: float) -> None:
     screen.title("what happened")
-    big = f"{facts.big:,} of {facts.big_expected:,} through the SQL filter"
+    big = f"{len(facts.big):,} of {facts.big_expected:,} through the SQL filter"
     rows = [
         ("orders sent", f"{facts.sent:,} in {facts.send_s:.2f} s, "
                         f"{facts.sent / facts.send_s:,.0f} a second"),

@@ -13,7 +13,7 @@ from typing import Final, TextIO
 from contrailmq.clock import Clock, SystemClock
 
 BAR_WIDTH: Final = 28
-LABEL_WIDTH: Final = 26
+LABEL_WIDTH: Final = 28
 REDRAW_MS: Final = 80
 
 
