@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import random
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from contrailmq.admin.client import AdminClient
 from contrailmq.admin.commands import bench
 from contrailmq.admin.histogram import Histogram
 from contrailmq.errors import ClientError
@@ -64,6 +66,13 @@ def test_latency_in_an_open_loop(cluster: ClusterThread) -> None:
     assert (found["messages"], found["lost"]) == (100, 0)
     assert found["seconds"] >= 99 / 400
     assert found["sendToConsumer"]["p50Ms"] > 0
+
+    async def left() -> tuple[list[str], list[str]]:
+        async with AdminClient(cluster.name_servers) as admin:
+            return await admin.groups(), await admin.topics()
+
+    groups, topics = asyncio.run(left())
+    assert [name for name in (*groups, *topics) if "contrail-bench" in name] == []
 
 
 def test_a_body_must_hold_the_time(cluster: ClusterThread) -> None:

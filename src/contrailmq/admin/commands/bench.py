@@ -18,6 +18,7 @@ from typing import Any, Final, TextIO
 from contrailmq.admin.histogram import Histogram
 from contrailmq.admin.load import Pace, Tally, drive, random_body
 from contrailmq.admin.options import (
+    administrator,
     client_settings,
     connection_options,
     json_option,
@@ -34,7 +35,8 @@ from contrailmq.client.message import Message, ReceivedMessage
 from contrailmq.client.producer import Producer
 from contrailmq.client.settings import ConsumerSettings, ProducerSettings
 from contrailmq.clock import SystemClock
-from contrailmq.errors import ClientError
+from contrailmq.errors import ClientError, ContrailError
+from contrailmq.protocol.names import retry_topic
 
 TOPIC: Final = "BenchmarkTest"
 DURATION_S: Final = 10.0
@@ -174,8 +176,9 @@ async def _latency(options: argparse.Namespace, printer: Printer) -> int:
 
     async with producer:
         await producer.send(Message(options.topic, _DUE.pack(now()) + padding))
+        group = f"contrail-bench-{SystemClock().now_ms()}"
         consumer = PushConsumer(
-            f"contrail-bench-{SystemClock().now_ms()}", topics=options.topic, start_from="last",
+            group, topics=options.topic, start_from="last",
             name_servers=name_servers(options), handler=take, workers=256,
             client=client_settings(options),
         )  # fmt: skip
@@ -192,6 +195,7 @@ async def _latency(options: argparse.Namespace, printer: Printer) -> int:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(5):
                             await settled.wait()
+    await _forget(options, group)
     found = {
         "test": "latency", "messages": tally.done, "failed": tally.failed,
         "lost": max(tally.done - whole.count, 0),
@@ -201,6 +205,15 @@ async def _latency(options: argparse.Namespace, printer: Printer) -> int:
     }  # fmt: skip
     _report(printer, found, size=options.size)
     return 1 if found["lost"] or tally.failed else 0
+
+
+async def _forget(options: argparse.Namespace, group: str) -> None:
+    """Take away what a group of one run leaves at the brokers: itself, offsets, retry topic."""
+    async with administrator(options) as admin:
+        with suppress(ContrailError):
+            for address in (await admin.masters()).values():
+                await admin.delete_group(address, group, offsets=True)
+            await admin.delete_topic(retry_topic(group))
 
 
 class _Progress:
