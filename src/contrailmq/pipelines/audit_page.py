@@ -202,7 +202,7 @@ def _table(rows: Rows, head: Mapping[str, str]) -> str:
     )
     more = f", the first {TABLE_ROWS}" if len(rows) > TABLE_ROWS else ""
     return (
-        f"<details><summary>{len(rows):,} rows{more}</summary>"
+        f"<details><summary>{len(rows):,} row{'s' if len(rows) != 1 else ''}{more}</summary>"
         f'<div class="wide"><table><tr>{top}</tr>{lines}</table></div></details>'
     )
 
