@@ -16,7 +16,7 @@ from contrailmq.testing.cluster import LocalCluster
 GROWTH_MAX = 3_000_000
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_ten_minutes_with_slow_and_failing_handlers() -> None:
     asyncio.run(soak(600.0))
