@@ -146,9 +146,42 @@ def test_all_served_commands_of_mqadmin_are_documented() -> None:
     from contrailmq.admin.main import COMMANDS
 
     text = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
-    assert f"| {len(COMMANDS)} commands |" in text  # the rows: scripts/reference
+    assert [name for name in sorted(COMMANDS) if f"\n| `{name}` |" not in text] == []
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"{len(COMMANDS)} commands of mqadmin" in readme
+
+
+def test_modules_named_in_the_documents_exist() -> None:
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 50
+    places = (ROOT, ROOT / "src" / "contrailmq")
+    missing = [item for item in named if not any((place / item[1]).exists() for place in places)]
+    assert not missing
+
+
+def test_the_testing_guide_runs(tmp_path: Path) -> None:
+    """Its examples are tests; they run in a pytest of their own, as a reader's would."""
+    page = [s for s in _snippets() if s.page == "testing.md" and s.language == "python"]
+    count = 0
+    for number, snippet in enumerate(page):
+        (tmp_path / f"test_snippet_{number}.py").write_text(snippet.text)
+        count += snippet.text.count("\ndef test_")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words = ["-q", "-p", "contrailmq.testing.pytest_plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "."],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert f"{count} passed" in done.stdout, done.stdout + done.stderr
+    assert count >= 5
 
 
 def _run_snippet(name: str, address: str) -> str:
@@ -165,6 +198,16 @@ def _run_snippet(name: str, address: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_quick_start_runs_as_written() -> None:
+    cluster = ClusterThread()
+    try:
+        _run_snippet("quickstart", cluster.name_servers)
+        store = cluster._cluster.brokers[0].broker.parts.store
+        assert sum(store.bounds("orders", queue_id)[1] for queue_id in range(8)) == 1
+    finally:
+        cluster.close()
 
 
 def test_the_readme_runs_as_written() -> None:
