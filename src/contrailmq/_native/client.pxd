@@ -41,7 +41,8 @@ cdef class QuickSend:
     cdef public str message_id
     cdef public object queue
     cdef public str text
-    cdef public object message
+    cdef public bytes body
+    cdef public long long flag
     cdef public long long size
     cdef public double begun
 

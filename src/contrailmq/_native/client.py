@@ -185,12 +185,13 @@ class QuickSend:
     A connection's table of calls has it in a future's place; what it is told there is passed on.
     """
 
-    def __init__(self, future: Any, message_id: str, queue: Any, text: str, message: Any) -> None:
+    def __init__(self, future: Any, message_id: str, queue: Any, text: str, body: bytes) -> None:
         self.future = future
         self.message_id = message_id
         self.queue = queue
         self.text = text
-        self.message = message
+        self.body = body
+        self.flag = 0
         self.size = 0
         self.begun = 0.0
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from contrailmq.client.message import Message, Receipt
-from contrailmq.client.outgoing import Packer
+from contrailmq.client.outgoing import BatchParts, Packer
 from contrailmq.client.sender import Sender
 from contrailmq.client.settings import ProducerSettings
 from contrailmq.errors import ContrailError
-from contrailmq.protocol.batch import INNER_SIZE_MIN, BatchMessage
+from contrailmq.protocol.batch import INNER_SIZE_MIN
 
 log = logging.getLogger(__name__)
 
@@ -25,11 +25,10 @@ _OPEN_MAX: Final = 1024  # open batches; at the bound all of them are sent at on
 
 
 class _Batch:
-    __slots__ = ("futures", "ids", "inner", "size", "taken", "timer")
+    __slots__ = ("futures", "parts", "size", "taken", "timer")
 
     def __init__(self) -> None:
-        self.inner: list[BatchMessage] = []
-        self.ids: list[str] = []
+        self.parts = BatchParts()
         self.futures: list[asyncio.Future[Receipt]] = []
         self.size = 0
         self.taken = 0
@@ -52,6 +51,7 @@ class Accumulator:
         self._packer = packer
         self._settings = settings
         self._start = start
+        self._now_ms = sender.clock.now_ms
         self._on_done = on_done  # told the count and size of what is no longer under way
         self._open: dict[tuple[str, bool], _Batch] = {}
 
@@ -67,22 +67,24 @@ class Accumulator:
     def add(self, message: Message, size: int) -> asyncio.Future[Receipt]:
         """Put a message into the open batch of its topic; ``size`` is what it was counted with."""
         loop = asyncio.get_running_loop()
-        inner, message_id = self._packer.pack_inner(message)
         key = (message.topic, message.wait_stored)
         batch = self._open.get(key)
+        new = batch is None
         if batch is None:
+            batch = _Batch()
+        parts = batch.parts
+        self._packer.pack_inner(message, parts, self._now_ms())  # may raise
+        if new:
             if len(self._open) >= _OPEN_MAX:
                 self.flush()
-            batch = self._open[key] = _Batch()
+            self._open[key] = batch
             batch.timer = loop.call_later(self._settings.batch_wait_s, self._send, key)
         future: asyncio.Future[Receipt] = loop.create_future()
-        batch.inner.append(inner)
-        batch.ids.append(message_id)
         batch.futures.append(future)
         batch.taken += size
-        batch.size += INNER_SIZE_MIN + len(inner.body) + len(inner.properties)
+        batch.size += INNER_SIZE_MIN + len(parts.bodies[-1]) + len(parts.texts[-1])
         full = batch.size >= self._settings.batch_size
-        if full or len(batch.ids) >= self._settings.batch_count_max:
+        if full or len(parts.ids) >= self._settings.batch_count_max:
             self._send(key)
         return future
 
@@ -103,11 +105,11 @@ class Accumulator:
         try:
             await self._try(topic, batch)
         finally:
-            self._on_done(len(batch.ids), batch.taken)
+            self._on_done(len(batch.futures), batch.taken)
 
     async def _try(self, topic: str, batch: _Batch) -> None:
         try:
-            outgoing = self._packer.join(topic, batch.inner, batch.ids)
+            outgoing = self._packer.join(topic, batch.parts)
             receipt = await self._sender.send(outgoing)
             receipts = split_receipt(receipt)
         except (ContrailError, asyncio.CancelledError) as error:
@@ -120,7 +122,7 @@ class Accumulator:
                         future.exception()  # logged below, for those who do not fetch it
             if isinstance(error, asyncio.CancelledError):
                 raise
-            log.error("batch not sent topic=%s count=%s error=%s", topic, len(batch.ids), error)
+            log.error("batch not sent topic=%s count=%s error=%s", topic, len(batch.futures), error)
             return
         for future, single in zip(batch.futures, receipts, strict=True):
             if not future.done():
@@ -133,15 +135,8 @@ def split_receipt(receipt: Receipt) -> list[Receipt]:
     places = receipt.offset_message_id.split(",")
     if len(places) != len(ids):  # a broker that stores the batch as one names one place
         places = [receipt.offset_message_id] * len(ids)
+    queue, offset, status, region = receipt.queue, receipt.offset, receipt.status, receipt.region
     return [
-        Receipt(
-            message_id,
-            place,
-            receipt.queue,
-            receipt.offset + index,
-            receipt.status,
-            None,
-            receipt.region,
-        )
+        Receipt(message_id, place, queue, offset + index, status, None, region)
         for index, (message_id, place) in enumerate(zip(ids, places, strict=True))
     ]

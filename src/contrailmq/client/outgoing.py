@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from contrailmq._native.client import batch_body, property_text
 from contrailmq.client.message import Message, Receipt, SendStatus, body_bytes
 from contrailmq.client.names import check_topic, wrap
 from contrailmq.client.settings import ProducerSettings
-from contrailmq.errors import ClientError, error_of
+from contrailmq.clock import Clock
+from contrailmq.errors import ClientError, LocalProtocolError, error_of
 from contrailmq.protocol import properties as names
-from contrailmq.protocol.batch import BatchMessage, encode_batch
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.compression import compress
 from contrailmq.protocol.headers.send import SendMessageResponse
 from contrailmq.protocol.ids import UniqueIds
-from contrailmq.protocol.properties import encode_properties
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.protocol.sysflag import COMPRESSED, TRANSACTION_PREPARED
 
@@ -80,13 +80,29 @@ class Outgoing:
         return Command(self.code, fields=fields, body=self.body)
 
 
+class BatchParts:
+    """The messages of a batch that is being filled, by columns."""
+
+    __slots__ = ("bodies", "flags", "ids", "texts")
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.texts: list[bytes] = []  # properties
+        self.flags: list[int] = []
+        self.ids: list[str] = []
+
+
 class Packer:
     """Makes outgoing messages of one producer."""
 
-    def __init__(self, settings: ProducerSettings, *, ids: UniqueIds, namespace: str) -> None:
+    def __init__(
+        self, settings: ProducerSettings, *, ids: UniqueIds, clock: Clock, namespace: str
+    ) -> None:
         self._settings = settings
         self._ids = ids
+        self._now_ms = clock.now_ms
         self._namespace = namespace
+        self._instance = f"{names.PROPERTY_INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
         self._topics: dict[str, str] = {}  # checked names and what they are on the wire
 
     def pack(self, message: Message, *, extra: dict[str, str] | None = None) -> Outgoing:
@@ -116,7 +132,7 @@ class Packer:
         if not messages:
             raise ClientError("a batch needs at least one message")
         first = messages[0]
-        inner, ids = [], []
+        parts, now_ms = BatchParts(), self._now_ms()
         for message in messages:
             if message.topic != first.topic or message.wait_stored != first.wait_stored:
                 raise ClientError(
@@ -125,22 +141,39 @@ class Packer:
                 )
             if message.is_delayed:
                 raise ClientError("a delayed message cannot be in a batch; send it alone")
-            packed, message_id = self.pack_inner(message)
-            inner.append(packed)
-            ids.append(message_id)
-        return self.join(first.topic, inner, ids)
+            self.pack_inner(message, parts, now_ms)
+        return self.join(first.topic, parts)
 
-    def pack_inner(self, message: Message) -> tuple[BatchMessage, str]:
-        """One message of a batch, and its id."""
-        body, properties = self._checked(message)
-        message_id = self._ids.next()
-        properties[names.PROPERTY_UNIQUE_KEY] = message_id
-        packed = BatchMessage(bytes(body), encode_properties(properties), message.flag)
-        return packed, message_id
+    def pack_inner(self, message: Message, parts: BatchParts, now_ms: int) -> None:
+        """Add one message to a batch; raises for what cannot be sent, and adds nothing then."""
+        body, flag = message.body, message.flag
+        if not isinstance(flag, int) or not -1 << 31 <= flag < 1 << 31:
+            raise ClientError(f"flag is {flag!r}, must be a whole number of 32 bits")
+        text = property_text(message)
+        if (
+            text is None
+            or type(body) is not bytes
+            or not 0 < len(body) <= self._settings.message_size_max
+            or message.topic not in self._topics
+        ):
+            body, properties = self._checked(message)
+            text = _text(properties)
+            instance = ""
+        else:
+            instance = self._instance
+        message_id = self._ids.at(now_ms)
+        text = f"{text}{instance}{names.PROPERTY_UNIQUE_KEY}\x01{message_id}\x02"
+        parts.bodies.append(body if type(body) is bytes else bytes(body))
+        parts.texts.append(text.encode("utf-8", "replace"))
+        parts.flags.append(flag)
+        parts.ids.append(message_id)
 
-    def join(self, topic: str, inner: Sequence[BatchMessage], ids: Sequence[str]) -> Outgoing:
+    def join(self, topic: str, parts: BatchParts) -> Outgoing:
         """A batch of packed messages."""
-        body = encode_batch(inner)
+        try:
+            body = batch_body(parts.bodies, parts.texts, parts.flags)
+        except ValueError as error:
+            raise LocalProtocolError(str(error)) from error
         if len(body) > self._settings.message_size_max:
             raise ClientError(
                 f"batch of {len(body)} bytes, at most {self._settings.message_size_max};"
@@ -150,7 +183,7 @@ class Packer:
             topic=wrap(self._namespace, topic),
             body=body,
             properties=_text({names.PROPERTY_WAIT: "true"}),
-            message_id=",".join(ids),
+            message_id=",".join(parts.ids),
             code=int(RequestCode.SEND_BATCH_MESSAGE),
             batch=True,
         )

@@ -16,7 +16,6 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Any
 
-from contrailmq._native.client import QuickSend
 from contrailmq.client.batching import Accumulator
 from contrailmq.client.budget import Budget
 from contrailmq.client.choose import Selector, by_key
@@ -31,7 +30,7 @@ from contrailmq.client.sender import Sender
 from contrailmq.client.session import Session
 from contrailmq.client.settings import ClientSettings, ProducerSettings, World
 from contrailmq.client.transaction import Check, Checker, Transaction
-from contrailmq.errors import ClientError, ContrailError, RequestTimeout
+from contrailmq.errors import ClientError, RequestTimeout
 from contrailmq.net.dispatch import Handler
 from contrailmq.protocol import properties as names
 from contrailmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
@@ -106,7 +105,12 @@ class Producer:
             rng=self._world.rng,
         )
         self._sender = Sender(self._session, self.group, self._settings)
-        self._packer = Packer(self._settings, ids=ids, namespace=self._session.settings.namespace)
+        self._packer = Packer(
+            self._settings,
+            ids=ids,
+            clock=self._world.clock,
+            namespace=self._session.settings.namespace,
+        )
         self._accumulator = Accumulator(
             self._sender,
             self._packer,
@@ -118,7 +122,7 @@ class Producer:
         self._trace = ProducerTrace(self._session, self.group, self._settings, ids=ids)
         self._trace.start()
         self._quick = QuickSends(
-            self._session, self.group, self._settings, ids=ids, budget=self._budget
+            self._session, self._sender, self._settings, ids=ids, budget=self._budget
         )
         self._quick.enabled &= not self._trace.enabled
         self._checker.on_end = self._trace.ended
@@ -166,7 +170,7 @@ class Producer:
                 return await (await self.submit(message))
             sent = self._quick.begin(message, timeout_s)
             if sent is not None:
-                return await self._finish(sent, timeout_s)
+                return await self._quick.finish(sent, timeout_s)
         outgoing = self._packer.pack(message)
         if key is not None:
             selector = _key_selector(key)
@@ -202,6 +206,10 @@ class Producer:
         A future whose error nobody fetches is logged: a message is never lost in silence.
         """
         self._check_open()
+        if key is None and not self._settings.batch_size:
+            sent = self._quick.begin(message, None)
+            if sent is not None:
+                return self._quick.promise(sent)
         size = len(message.body) + 512
         if not self._budget.try_take(size):
             await self._budget.take(size)
@@ -306,26 +314,6 @@ class Producer:
         return self._session.client_id
 
     # -- inside
-
-    async def _finish(self, sent: QuickSend, timeout_s: float | None) -> Receipt:
-        """The receipt of a send begun by the short way."""
-        outcome: Receipt | Command | ContrailError
-        try:
-            try:
-                outcome = await sent.future
-            except ContrailError as error:
-                outcome = error
-            if isinstance(outcome, Receipt):
-                return outcome
-            return await self._sender.go_on(
-                self._quick.outgoing(sent),
-                sent.queue,
-                outcome,
-                begun=sent.begun,
-                timeout_s=timeout_s,
-            )
-        finally:
-            self._budget.give(sent.size)
 
     async def _send(
         self,

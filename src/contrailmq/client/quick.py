@@ -14,6 +14,7 @@ Topics are forgotten when a route changes or a connection closes, and prepared a
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -22,15 +23,18 @@ from contrailmq.client.budget import Budget
 from contrailmq.client.message import Message, Receipt, SendStatus
 from contrailmq.client.names import check_topic, wrap
 from contrailmq.client.outgoing import Outgoing
+from contrailmq.client.sender import Sender
 from contrailmq.client.session import Session
 from contrailmq.client.settings import ProducerSettings
-from contrailmq.errors import NetworkError, TooManyRequests
+from contrailmq.errors import ClientError, ContrailError, NetworkError, TooManyRequests
 from contrailmq.net.connection import Connection
 from contrailmq.protocol import properties as names
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command, Serialization
 from contrailmq.protocol.ids import UniqueIds
 from contrailmq.protocol.queue import MessageQueue
+
+log = logging.getLogger(__name__)
 
 _BODY_SIZE_MAX: Final = 16 * 1024  # larger ones are written from their own buffer
 _TOPICS_MAX: Final = 4096
@@ -62,14 +66,14 @@ class QuickSends:
     def __init__(
         self,
         session: Session,
-        group: str,
+        sender: Sender,
         settings: ProducerSettings,
         *,
         ids: UniqueIds,
         budget: Budget,
     ) -> None:
         self._session = session
-        self._group = group
+        self._sender = sender
         self._settings = settings
         self._ids = ids
         self._budget = budget
@@ -118,7 +122,8 @@ class QuickSends:
         size = len(body) + len(text) + 256
         if not self._budget.try_take(size):
             return None
-        sent = QuickSend(self._loop.create_future(), message_id, queue, text, message)
+        sent = QuickSend(self._loop.create_future(), message_id, queue, text, body)
+        sent.flag = flag
         sent.size = size
         sent.begun = self._loop.time()
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
@@ -130,14 +135,80 @@ class QuickSends:
         connection.send((template.frame(opaque, 0, born_ms, flag, encoded, body),))
         return sent
 
-    def outgoing(self, sent: QuickSend) -> Outgoing:
-        """The same message for the ordinary path."""
-        return Outgoing(
-            sent.queue.topic,
-            sent.message.body,
-            sent.text,
-            sent.message_id,
-            flag=sent.message.flag,
+    async def finish(self, sent: QuickSend, timeout_s: float | None) -> Receipt:
+        """The receipt of a send that has begun, after more tries if need be."""
+        outcome: Receipt | Command | ContrailError
+        try:
+            try:
+                outcome = await sent.future
+            except ContrailError as error:
+                outcome = error
+            if isinstance(outcome, Receipt):
+                return outcome
+            return await self._go_on(sent, outcome, timeout_s)
+        finally:
+            self._budget.give(sent.size)
+
+    def promise(self, sent: QuickSend) -> asyncio.Future[Receipt]:
+        """The same as a future; a task is needed only if the first try fails.
+
+        The error of a future is logged, in case nobody fetches it.
+        """
+        receipt: asyncio.Future[Receipt] = self._loop.create_future()
+        sent.future.add_done_callback(lambda done: self._answered(sent, receipt, done))
+        return receipt
+
+    def _answered(
+        self,
+        sent: QuickSend,
+        receipt: asyncio.Future[Receipt],
+        done: asyncio.Future[Receipt | Command],
+    ) -> None:
+        error = done.exception()
+        outcome = done.result() if error is None else error
+        if isinstance(outcome, Receipt):
+            self._budget.give(sent.size)
+            if not receipt.done():
+                receipt.set_result(outcome)
+            return
+        assert isinstance(outcome, Command | ContrailError)
+        try:
+            self._session.crew.spawn(self._keep(sent, receipt, outcome), name="send")
+        except ClientError as closed:
+            self._budget.give(sent.size)
+            self._fail(sent, receipt, closed)
+
+    async def _keep(
+        self,
+        sent: QuickSend,
+        receipt: asyncio.Future[Receipt],
+        outcome: Command | ContrailError,
+    ) -> None:
+        """Keep a promise whose first try has failed."""
+        try:
+            found = await self._go_on(sent, outcome, None)
+            if not receipt.done():
+                receipt.set_result(found)
+        except ContrailError as error:
+            self._fail(sent, receipt, error)
+        finally:
+            self._budget.give(sent.size)
+            receipt.cancel()  # if this task was; else it is done
+
+    def _fail(
+        self, sent: QuickSend, receipt: asyncio.Future[Receipt], error: ContrailError
+    ) -> None:
+        log.error("message not sent topic=%s error=%s", sent.queue.topic, error)
+        if not receipt.done():
+            receipt.set_exception(error)
+            receipt.exception()  # it is logged, for those who do not fetch it
+
+    async def _go_on(
+        self, sent: QuickSend, outcome: Command | ContrailError, timeout_s: float | None
+    ) -> Receipt:
+        outgoing = Outgoing(sent.queue.topic, sent.body, sent.text, sent.message_id, flag=sent.flag)
+        return await self._sender.go_on(
+            outgoing, sent.queue, outcome, begun=sent.begun, timeout_s=timeout_s
         )
 
     def _prepare(self, name: str) -> QuickTopic | None:
@@ -167,7 +238,7 @@ class QuickSends:
 
     def _template(self, queue: MessageQueue) -> SendTemplate | None:
         sample = Outgoing(queue.topic, b"", _MARKS[3], "")
-        command = sample.command(self._group, queue, born_ms=0, settings=self._settings)
+        command = sample.command(self._sender.group, queue, born_ms=0, settings=self._settings)
         command.fields.update(f=_MARKS[0], g=_MARKS[1], h=_MARKS[2])
         command.serialization = self._session.settings.serialization
         return template_of(command)

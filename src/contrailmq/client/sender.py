@@ -43,14 +43,14 @@ class Sender:
 
     def __init__(self, session: Session, group: str, settings: ProducerSettings) -> None:
         self._session = session
-        self._group = group
+        self.group = group
         self._settings = settings
-        self._clock = session.world.clock
+        self.clock = session.world.clock
         self.faults = FaultLog()
         self._rng: random.Random = session.world.rng
         self._round_robin = RoundRobin(
             rng=self._rng,
-            clock=self._clock,
+            clock=self.clock,
             faults=self.faults,
             avoid_faults=settings.avoid_faults,
         )
@@ -199,7 +199,7 @@ class Sender:
         )
 
     async def _try(self, outgoing: Outgoing, queue: MessageQueue, left_s: float) -> Receipt:
-        begun_ms = self._clock.monotonic_ms()
+        begun_ms = self.clock.monotonic_ms()
         name = queue.broker_name
         try:
             address = self._session.writer(name)
@@ -218,7 +218,7 @@ class Sender:
 
     def _command(self, outgoing: Outgoing, queue: MessageQueue) -> Command:
         return outgoing.command(
-            self._group, queue, born_ms=self._clock.now_ms(), settings=self._settings
+            self.group, queue, born_ms=self.clock.now_ms(), settings=self._settings
         )
 
     def _note(
@@ -226,8 +226,8 @@ class Sender:
     ) -> None:
         self.faults.note(
             broker_name,
-            self._clock.monotonic_ms() - begun_ms,
-            now_ms=self._clock.now_ms(),
+            self.clock.monotonic_ms() - begun_ms,
+            now_ms=self.clock.now_ms(),
             isolate=isolate,
             reachable=reachable,
         )

@@ -30,11 +30,12 @@ from contrailmq.client.routes import (
 )
 from contrailmq.client.settings import Credentials, ProducerSettings, name_server_list
 from contrailmq.client.trace import Published, TraceRecord, take_batch
-from contrailmq.errors import ClientError, NetworkError
+from contrailmq.errors import ClientError, LocalProtocolError, NetworkError
+from contrailmq.protocol.batch import decode_batch
 from contrailmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.ids import UniqueIds
-from contrailmq.protocol.properties import decode_properties_text
+from contrailmq.protocol.properties import decode_properties_text, encode_properties
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.protocol.sysflag import COMPRESSED
 from contrailmq.testing.sim import EPOCH_MS
@@ -68,7 +69,8 @@ def packer(**options: object) -> Packer:
 
     ids = UniqueIds(bytes([127, 0, 0, 1]), clock=_Clock(), pid=1, rng=random.Random(1))
     namespace = str(options.pop("namespace", ""))
-    return Packer(ProducerSettings(**options), ids=ids, namespace=namespace)  # type: ignore[arg-type]
+    settings = ProducerSettings(**options)  # type: ignore[arg-type]
+    return Packer(settings, ids=ids, clock=_Clock(), namespace=namespace)
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.2.0"])
@@ -181,6 +183,37 @@ def test_a_batch_has_one_topic_and_no_delays() -> None:
         packer().pack_batch([Message("T", b"x", delay_level=1)])
     with pytest.raises(ClientError, match="at least one"):
         packer().pack_batch([])
+
+
+def test_all_messages_of_a_batch_carry_their_properties() -> None:
+    for namespace in ("", "ns"):
+        messages = [
+            Message("T", b"plain"),
+            Message("T", bytearray(b"body"), flag=-7),
+            Message("T", b"x", tags="\u00e4", keys=["k1", "k2"], flag=5),
+            Message("T", b"x", properties={"mine": "half \ud800"}, tags="t"),
+        ]
+        outgoing = packer(namespace=namespace).pack_batch(messages)
+        ids = outgoing.message_id.split(",")
+        assert len(set(ids)) == len(messages)
+        inner = decode_batch(outgoing.body)
+        assert [(part.body, part.flag) for part in inner] == [
+            (bytes(message.body), message.flag) for message in messages
+        ]
+        for message, part, message_id in zip(messages, inner, ids, strict=True):
+            wanted = message.wire_properties()
+            if namespace:
+                wanted["INSTANCE_ID"] = namespace
+            assert part.properties == encode_properties({**wanted, "UNIQ_KEY": message_id})
+
+
+def test_a_batch_refuses_what_a_record_cannot_hold() -> None:
+    with pytest.raises(ClientError, match="flag is"):
+        packer().pack_batch([Message("T", b"x", flag=1 << 31)])
+    with pytest.raises(ClientError, match="at least 1"):
+        packer().pack_batch([Message("T", b"x"), Message("T", b"")])
+    with pytest.raises(LocalProtocolError, match="properties of"):
+        packer().pack_batch([Message("T", b"x", tags="t" * 40_000)])
 
 
 def test_a_batch_receipt_is_divided() -> None:

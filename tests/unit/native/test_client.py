@@ -127,7 +127,7 @@ def run(build: Any, frames: list[bytes], queues: dict[int, int]) -> tuple[int, d
     pending: dict[int, Any] = {
         opaque: (
             build.QuickSend(
-                futures[opaque], f"id{opaque}", MessageQueue("T", "b", queue_id), "", None
+                futures[opaque], f"id{opaque}", MessageQueue("T", "b", queue_id), "", b""
             ),
         )
         for opaque, queue_id in queues.items()
