@@ -33,7 +33,7 @@ check: $(READY) ## lint, format, types, and the rules of the house
 	$(PY) -m pytest -q tests/tidy $(ARGS)
 
 .PHONY: interop
-interop: $(READY) ## tests against the real Java system (Java 17 and Maven)
+interop: $(READY) ## tests against the Java system (Java 17, Maven) and the Go, C++ and Node clients
 	@scripts/need java maven
 	$(PY) -m pytest -q -m interop tests $(ARGS)
 
