@@ -57,6 +57,10 @@ def run(
     of source and topics.  ``starting`` counts for the first run of a name only.  ``group``: its
     offset follows, so that the lag of the archive is seen like that of any consumer.
     """
+    if isinstance(source, Cluster) and bool(topics) == bool(topics_pattern):
+        raise ConfigError("say which topics: names, or a pattern")
+    if isinstance(source, Stores) and topics_pattern:
+        raise ConfigError("store directories are read by names of topics, or whole")
     progress, stop = progress or Progress("archive"), stop or Stop()
     name = _checked(name) if name else _name(source, topics, topics_pattern)
     files = Folders(spark, path)

@@ -30,9 +30,16 @@ class Folders:
             )
         self._path: Any = jvm.org.apache.hadoop.fs.Path
         self.root = root.rstrip("/")
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        configuration: Any = spark._jsparkSession.sessionState().newHadoopConf()
         self._files: Any = self._path(self.root).getFileSystem(configuration)
         self._utilities: Any = jvm.org.apache.commons.io.IOUtils
+        # Only this interface of Hadoop renames over a file that is there.
+        self._contexts: Any = jvm.org.apache.hadoop.fs.FileContext.getFileContext(
+            self._files.getUri(), configuration
+        )
+        choice = jvm.org.apache.hadoop.fs.Options.Rename
+        self._overwrite: Any = spark.sparkContext._gateway.new_array(choice, 1)
+        self._overwrite[0] = choice.OVERWRITE
 
     def entries(self, path: str) -> list[Entry]:
         """What a folder has, sorted by name; nothing when it is not there."""
@@ -66,22 +73,20 @@ class Folders:
             raise OSError(f"cannot rename {self.root}/{source} to {target}")
 
     def write_text(self, path: str, text: str) -> None:
-        """Replace a small file: written beside, then renamed, so that it is whole or not there."""
-        beside = path + ".new"
-        stream = self._files.create(self._at(beside), True)
+        """Replace a small file: written beside, then renamed over it, so that it is whole."""
+        beside = self._at(path + ".new")
+        stream = self._files.create(beside, True)
         try:
             self._utilities.write(text, stream, "UTF-8")
         finally:
             stream.close()
-        self.delete(path)
-        self.rename(beside, path)
+        self._contexts.rename(beside, self._at(path), self._overwrite)
 
     def read_text(self, path: str) -> str | None:
         """A small file, or None."""
         place = self._at(path)
         if not self._files.exists(place):
-            beside = path + ".new"
-            return self.read_text(beside) if not path.endswith(".new") else None
+            return None
         stream = self._files.open(place)
         try:
             return str(self._utilities.toString(stream, "UTF-8"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +34,13 @@ class _Plan:
     partitions: int
     bounds: list[list[Any]]  # topic, broker, queue id, last offset
     hours: list[list[Any]]  # date, hour, messages, bytes
+    span: list[int | None]  # from when to before when
     done: int = 0
-    where: str = ""
-    topics: list[str] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return self.done == len(self.hours)
 
 
 def run(
@@ -55,25 +59,29 @@ def run(
 ) -> Report:
     """Send messages of an archive to the topic ``to``, or each to its own; see the module.
 
-    ``again`` forgets what was restored before: everything is sent once more.
+    The span of a restore that is not finished wins over the one given, and another span than that
+    of a finished one is a new restore.  ``again`` forgets what was restored before: everything is
+    sent once more.
     """
     progress, stop = progress or Progress("restore"), stop or Stop()
     files = Folders(spark, path)
     if to is None and not topics:
         raise ConfigError("say which topics, or into which topic")
-    selection = [str(target), to or "", where or "", str(since_ms), str(until_ms), *sorted(topics)]
+    selection = [str(target), to or "", where or "", *sorted(topics)]
     name = hashlib.sha256("\0".join(selection).encode()).hexdigest()[:16]
     place = f"_restores/{name}.json"
-
-    frame = read_archive(spark, files.root, topics=topics, since_ms=since_ms, until_ms=until_ms)
+    kept = None if (text := files.read_text(place)) is None else _Plan(**json.loads(text))
+    span = [since_ms, until_ms]
+    if kept is not None and not kept.is_done and not again:
+        span = kept.span
+    frame = read_archive(spark, files.root, topics=topics, since_ms=span[0], until_ms=span[1])
     if where:
         frame = frame.where(where)
-    kept = files.read_text(place)
-    if kept is None or again:
-        plan = _planned(spark, frame, name=name, again=json.loads(kept)["name"] if kept else "")
+    if kept is None or again or span != kept.span:
+        plan = _planned(spark, frame, name=_next_name(name, kept), span=span)
         files.write_text(place, json.dumps(asdict(plan)))
     else:
-        plan = _Plan(**json.loads(kept))
+        plan = kept
     was_done = plan.done
     left = sum(hour[2] for hour in plan.hours[plan.done :])
     progress.add(0, lag=left)
@@ -95,7 +103,7 @@ def run(
         rows=progress.rows,
         size=progress.size,
         seconds=progress.seconds,
-        is_stopped=plan.done < len(plan.hours),
+        is_stopped=not plan.is_done,
         facts={
             "archive": path,
             "into": to or ", ".join(topics),
@@ -105,7 +113,14 @@ def run(
     )
 
 
-def _planned(spark: SparkSession, frame: DataFrame, *, name: str, again: str) -> _Plan:
+def _next_name(name: str, before: _Plan | None) -> str:
+    """A name no restore of this selection has had: its ids are new."""
+    if before is None:
+        return name
+    return f"{name}+{int(before.name.partition('+')[2] or 0) + 1}"
+
+
+def _planned(spark: SparkSession, frame: DataFrame, *, name: str, span: list[int | None]) -> _Plan:
     bounds = frame.groupBy(*_QUEUE).agg(F.max("queue_offset").alias("last")).collect()
     hours = (
         frame.groupBy("date", "hour")
@@ -113,9 +128,9 @@ def _planned(spark: SparkSession, frame: DataFrame, *, name: str, again: str) ->
         .orderBy("date", "hour")
         .collect()
     )
-    times = int(again.partition("+")[2] or 0) + 1 if again else 0
     return _Plan(
-        name=f"{name}+{times}" if times else name,
+        name=name,
+        span=span,
         partitions=max(1, spark.sparkContext.defaultParallelism),
         bounds=[[row.topic, row.broker, row.queue_id, row["last"]] for row in bounds],
         hours=[[str(row.date), row.hour, row.rows, row.size or 0] for row in hours],
