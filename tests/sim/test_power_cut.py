@@ -30,7 +30,7 @@ from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import NewMessage
 from contrailmq.testing.files import SimFiles
-from contrailmq.testing.sim import SimClock, simulate
+from contrailmq.testing.sim import SimClock, SimLoop, simulate
 
 SEEDS_QUICK = 25
 SEEDS = int(os.environ.get("CONTRAIL_SEEDS", "200"))
@@ -105,6 +105,10 @@ class _World:
             write_buffer_enable=not self.is_sync and rng.random() < 0.3,
             commit_interval_ms=rng.choice([5, 200]),
         )
+        if rng.random() < 0.3:  # a disk that takes its time for every sync
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, SimLoop)
+            loop.call_mean_s = rng.choice([0.02, 0.1, 0.5])
 
     async def live(self) -> None:
         """Some lives, each ended by a crash; then a clean stop."""

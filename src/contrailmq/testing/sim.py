@@ -37,6 +37,7 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._selector = self  # BaseEventLoop waits by calling self._selector.select()
         self._rng = rng
+        self.call_mean_s = 0.001  # how long a blocking call takes to take effect, and to return
         self._now = 0.0
         self._limit_s = limit_s
         self.turns = 0
@@ -65,7 +66,9 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[T]:
         """Run in no thread: the effect comes at one moment, the result at a later one."""
         future: asyncio.Future[T] = self.create_future()
-        self.call_later(self._rng.expovariate(1000), self._run_call, future, func, args)
+        self.call_later(
+            self._rng.expovariate(1 / self.call_mean_s), self._run_call, future, func, args
+        )
         return future
 
     def _run_call(
@@ -77,7 +80,7 @@ class SimLoop(asyncio.BaseEventLoop):
             result = func(*args)
         except Exception as caught:
             error = caught
-        self.call_later(self._rng.expovariate(1000), _settle, future, result, error)
+        self.call_later(self._rng.expovariate(1 / self.call_mean_s), _settle, future, result, error)
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is none."""
