@@ -16,7 +16,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# CONTRAIL_NATIVE=scan,log builds these modules alone, while one works on them.
+# CONTRAIL_NATIVE=scan,log builds these modules alone, while one works on them; "none" builds none.
 ONLY = set(filter(None, os.environ.get("CONTRAIL_NATIVE", "").split(",")))
 NATIVE = sorted(
     path.with_suffix(".py")
