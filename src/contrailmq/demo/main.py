@@ -100,7 +100,8 @@ def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: fl
     rows = [
         ("orders sent", f"{facts.sent:,} in {facts.send_s:.2f} s, "
                         f"{facts.sent / facts.send_s:,.0f} a second"),
-        ("orders billed", f"{len(facts.billed):,} by two members of {BILLING}"),
+        ("orders billed", f"{len(facts.billed):,} by two members of {BILLING}; "
+                          f"without those retried {facts.bill_s:.2f} s after the first send"),
         ("deliveries retried", f"{facts.retried:,}, a second apart"),
         ("dead letters", f"{facts.dead}"),
         (f"orders over {BIG:.0f}", big),

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TextIO
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.admin.message_calls import MessageCalls
 from contrailmq.errors import ClientError
 from contrailmq.protocol.message import Record
 
@@ -110,26 +109,23 @@ def plain(body: Any) -> Any:
     return json.loads(body.encode(standard=True))
 
 
-def message_line(record: Record, broker: str = "", *, body: bool = True) -> str:
-    """A message as MessageExt.toString writes it."""
-    text = (
+def message_line(record: Record, broker: str, *, body: bool = True) -> str:
+    """A message as printMsg shows it: its id, MessageExt.toString, and the body as text."""
+    payload = record.payload()
+    signed = [byte - 256 if byte > 127 else byte for byte in payload]
+    return (
+        f"MSGID: {record.unique_key or record.offset_message_id} "
         f"MessageExt [brokerName={broker}, queueId={record.queue_id}, "
         f"storeSize={record.store_size}, queueOffset={record.queue_offset}, "
         f"sysFlag={record.sys_flag}, "
         f"bornTimestamp={record.born_ms}, bornHost=/{record.born_host}, "
         f"storeTimestamp={record.store_ms}, storeHost=/{record.store_host}, "
-        f"msgId={record.unique_key or record.offset_message_id}, "
+        f"msgId={record.offset_message_id}, "
         f"commitLogOffset={record.commit_log_offset}, bodyCRC={record.body_crc}, "
         f"reconsumeTimes={record.reconsume_times}, "
         f"preparedTransactionOffset={record.prepared_transaction_offset}, "
         f"toString()=Message{{topic='{record.topic}', flag={record.flag}, "
-        f"properties={java_map(record.properties)}, "
+        f"properties={java_map(record.properties)}, body={signed}, "
+        f"transactionId='{record.properties.get('__transactionId__', 'null')}'}}] "
+        f"BODY: {payload.decode('utf-8', 'replace') if body else 'NOT PRINT BODY'}\n"
     )
-    if body:
-        text += f"body={list(record.payload())}, "
-    return text + f"transactionId='{record.properties.get('__transactionId__', 'null')}'}}]"
-
-
-async def queues_of(admin: MessageCalls, topic: str) -> list[Any]:
-    """All queues of a topic."""
-    return sorted(await admin.topic_stats(topic))

@@ -76,6 +76,8 @@ async def _who(admin: AdminClient, out: TextIO, record: Record) -> None:
         groups = await admin.groups_of_topic(record.topic)
     except ContrailError:
         return
+    if not groups:
+        out.write("\n\nWARN: No Consumer")
     for group in groups:
         try:
             stats = await admin.consume_stats(group, record.topic)
@@ -110,6 +112,7 @@ async def _by_offset(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> 
     if record is None:
         return 1
     _show(out, record, offset_id=True)
+    await _who(admin, out, record)
     return 0
 
 
@@ -157,14 +160,12 @@ async def _print_queue(
         high = await admin.offset_at(queue, moment_of(o.endTimestamp))
     out.write(f"minOffset={low}, maxOffset={high}, {queue}\n")
     offset, expression = low, o.subExpression or "*"
+    with_body = truth(o.printBody, default=True)
     while offset < high:
         records, answer = await admin.pull(queue, offset, count=PAGE, expression=expression)
         for record in records:
             if record.queue_offset < high:
-                shown = message_line(
-                    record, queue.broker_name, body=truth(o.printBody, default=True)
-                )
-                out.write(f"MSGID: {record.unique_key or record.offset_message_id} {shown}\n")
+                out.write(message_line(record, queue.broker_name, body=with_body))
         if answer.next_begin_offset <= offset:
             return
         offset = answer.next_begin_offset
@@ -188,8 +189,7 @@ async def _consume(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> No
         if not out_count and records:
             out.write("Consume ok\n")
         for record in records:
-            shown = message_line(record, queue.broker_name)
-            out.write(f"MSGID: {record.unique_key or record.offset_message_id} {shown}\n")
+            out.write(message_line(record, queue.broker_name))
         out_count += len(records)
         left -= len(records)
         if left <= 0:

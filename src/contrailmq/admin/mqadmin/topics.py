@@ -102,7 +102,11 @@ async def _list(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
 async def _route(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     route = await admin.route(o.topic)
     if not o.list:
-        out.write(route.encode(legacy=True, standard=False, pretty=True).decode() + "\n")
+        text = route.encode(legacy=True, standard=False, pretty=True).decode()
+        # Java puts the items of its two lists on lines of their own.
+        for one_line, lines in ((":[{", ":[\n\t\t{"), ("},{", "},\n\t\t{"), ("}]", "}\n\t]")):
+            text = text.replace(one_line, lines)
+        out.write(text + "\n")
         return
     places = {data.broker_name: data for data in route.broker_datas}
     out.write(
