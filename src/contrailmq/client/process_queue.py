@@ -28,12 +28,15 @@ M = TypeVar("M", bound=Cached)
 
 
 class ProcessQueue(Generic[M]):
-    """Cached messages of one queue, and the offset that may be committed."""
+    """Cached messages of one queue, and the offset that may be committed.
 
-    __slots__ = ("_next", "_order", "_settled", "_waiting", "size")
+    ``ready`` are those not handed out yet, oldest first; ``size`` the bytes of all not settled.
+    """
+
+    __slots__ = ("_next", "_order", "_settled", "ready", "size")
 
     def __init__(self, next_offset: int) -> None:
-        self._waiting: deque[M] = deque()
+        self.ready: deque[M] = deque()
         self._order: deque[int] = deque()
         self._settled: set[int] = set()
         self._next = next_offset
@@ -52,12 +55,12 @@ class ProcessQueue(Generic[M]):
     @property
     def waiting(self) -> int:
         """Messages not handed out yet."""
-        return len(self._waiting)
+        return len(self.ready)
 
     @property
     def out(self) -> int:
         """Messages handed out and not settled."""
-        return self.count - len(self._waiting)
+        return self.count - len(self.ready)
 
     @property
     def next_offset(self) -> int:
@@ -72,14 +75,14 @@ class ProcessQueue(Generic[M]):
     def add(self, messages: Sequence[M], next_offset: int) -> None:
         """Cache pulled messages; their offsets rise and follow those already here."""
         if messages:
-            self._waiting.extend(messages)
+            self.ready.extend(messages)
             self._order.extend([message.queue_offset for message in messages])
             self.size += sum([message.store_size for message in messages])
         self._next = next_offset
 
     def take(self, count: int) -> list[M]:
         """Hand out up to ``count`` messages, oldest first."""
-        waiting = self._waiting
+        waiting = self.ready
         if count == 1 and waiting:
             return [waiting.popleft()]
         if count >= len(waiting):
@@ -90,11 +93,11 @@ class ProcessQueue(Generic[M]):
 
     def put_back(self, messages: Sequence[M]) -> None:
         """Take back messages that were handed out; they are the next to be handed out again."""
-        self._waiting.extendleft(reversed(messages))
+        self.ready.extendleft(reversed(messages))
 
     def drop_waiting(self) -> None:
         """Hand out nothing more; what waits stays unsettled, so it is not committed."""
-        self._waiting.clear()
+        self.ready.clear()
 
     def settle(self, message: M) -> None:
         """A message needs no more work here; settling twice does nothing."""

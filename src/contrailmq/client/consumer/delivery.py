@@ -52,7 +52,7 @@ class Deliveries(AsyncIterator[T], Generic[T]):
         self._inbox = inbox
         self._settling = settling
         self._crew = crew
-        self._clock = clock
+        self._now_ms = clock.monotonic_ms
         self._count = count
         self._shape = shape
         self.hands = Hands()
@@ -73,8 +73,9 @@ class Deliveries(AsyncIterator[T], Generic[T]):
             await self._inbox.wait()
             taken = self._inbox.take(self._count)
         hands.held = taken
-        hands.since_ms = self._clock.monotonic_ms()
-        self._settling.begin(taken)
+        hands.since_ms = self._now_ms()
+        if self._settling.trace is not None:
+            self._settling.begin(taken)
         return self._shape(taken)
 
 

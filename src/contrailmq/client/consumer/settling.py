@@ -71,11 +71,14 @@ class Settling:
         if self._ordered:
             self._done_in_order(messages)
             return
-        work = messages[0].origin
+        first = messages[0]
+        work = first.origin
         assert isinstance(work, QueueWork)
-        if len(messages) == 1 and not messages[0].retry_asked:
-            work.settle(messages[0], self._settings)
-        elif any(message.retry_asked for message in messages):
+        if len(messages) == 1 and not first.retry_asked:
+            work.settle(first, self._settings)
+            self._tally(first.topic).ok += 1
+            return
+        if any(message.retry_asked for message in messages):
             for message in messages:
                 if message.retry_asked:
                     self._retry(message)
@@ -178,8 +181,12 @@ class Settling:
         self._inbox.offer(work)
 
     def _count(self, topic: str, ok: int, failed: int) -> None:
+        tally = self._tally(topic)
+        tally.ok += ok
+        tally.failed += failed
+
+    def _tally(self, topic: str) -> Tally:
         tally = self.tallies.get(topic)
         if tally is None:
             tally = self.tallies[topic] = Tally()
-        tally.ok += ok
-        tally.failed += failed
+        return tally

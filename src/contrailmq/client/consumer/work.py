@@ -81,7 +81,8 @@ class QueueWork(Origin):
     def settle(self, message: ReceivedMessage, settings: ConsumerSettings) -> None:
         """A message of this queue is done; lets a stalled pull go on when there is room again."""
         self.cache.settle(message)
-        self._go_on(settings)
+        if self.stalled:
+            self._go_on(settings)
 
     def settle_all(self, messages: list[ReceivedMessage], settings: ConsumerSettings) -> None:
         """Messages of this queue that were handed out together are done."""
@@ -136,17 +137,25 @@ class Inbox:
         line = self._line
         while line:
             work = line[0]
-            if work.dropped or work.is_held_back or not work.cache.waiting:
+            cache = work.cache
+            ready = cache.ready
+            if not ready or work.dropped or work.suspended or work.paused:
                 line.popleft()
                 work.in_line = False
                 continue
-            taken = work.cache.take(count)
+            taken = [ready.popleft()] if count == 1 else cache.take(count)
             if self._ordered:
                 line.popleft()
                 work.in_line = False
                 work.begin()
+            elif not ready:
+                line.popleft()
+                work.in_line = False
+                work.turn = 0
             else:
-                self._rotate(work, len(taken))
+                work.turn += len(taken)
+                if work.turn >= _TURN:
+                    self._rotate(work)
             if line and self._waiters:
                 self._wake()
             return taken
@@ -179,14 +188,8 @@ class Inbox:
             if not future.done():
                 future.set_result(None)
 
-    def _rotate(self, work: QueueWork, taken: int) -> None:
-        if not work.cache.waiting:
-            self._line.popleft()
-            work.in_line = False
-            work.turn = 0
-            return
-        work.turn += taken
-        if work.turn >= _TURN and len(self._line) > 1:
+    def _rotate(self, work: QueueWork) -> None:
+        if len(self._line) > 1:
             work.turn = 0
             self._line.rotate(-1)
 
