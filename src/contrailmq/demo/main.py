@@ -124,6 +124,10 @@ def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: fl
             ("contrail up", "a cluster of your own on 127.0.0.1:9876"),
             ("contrail send orders hello", "the first message; contrail tail orders shows it"),
             ("contrail doctor", "finds what is wrong, and the remedy"),
+            (
+                "contrail sql",
+                "Spark SQL over topics; contrail pipeline archives, re-drives, replays",
+            ),
             ("examples/", "producers, consumers, transactions, tests"),
             ("docs/quickstart.md", "the same steps by hand"),
         ]
