@@ -31,6 +31,16 @@ async def uninterrupted(work: asyncio.Future[T]) -> T:
         raise
 
 
+def raise_cancellation() -> None:
+    """Raise the cancellation of this task that an error of ``uninterrupted`` work has outranked.
+
+    For those who log such an error and go on: a loop that forgot the cancellation would never end.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 class Tasks:
     """The owner of short tasks whose number changes while it lives, such as one per request.
 

@@ -52,6 +52,31 @@ async def until_power_cut(
         world.network.restart(BROKER_IP)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_broker_told_to_stop_ends_whatever_its_disk_says(seed: int, tmp_path: Path) -> None:
+    """An error of the disk that comes with the cancellation must not hide it."""
+
+    async def scenario(world: World) -> None:
+        rng, files = random.Random(seed), SimFiles()
+        for _ in range(3):
+            mortal, started = Mortal(files), asyncio.Event()
+            task = asyncio.ensure_future(live(world.broker(files=mortal, **SYNC), started))
+            await started.wait()
+            for _ in range(rng.randrange(4)):
+                await asyncio.sleep(0)
+            mortal.is_dead = rng.random() < 0.7
+            world.network.crash(BROKER_IP)
+            if mortal.is_dead:
+                files.cut_power(rng)
+            task.cancel()
+            await asyncio.wait([task], timeout=60)
+            assert task.done()
+            assert task.cancelled() or task.exception() is not None
+            world.network.restart(BROKER_IP)
+
+    run(seed, tmp_path, scenario)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_power_cuts_at_random_moments_lose_no_delayed_message(seed: int, tmp_path: Path) -> None:
     async def scenario(world: World) -> None:

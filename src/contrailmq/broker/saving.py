@@ -21,7 +21,7 @@ from contrailmq.broker.topics import TopicTable
 from contrailmq.broker.versions import VersionCounter
 from contrailmq.clock import Clock
 from contrailmq.errors import StoreError
-from contrailmq.lifecycle import uninterrupted
+from contrailmq.lifecycle import raise_cancellation, uninterrupted
 from contrailmq.protocol.bodies.group import SubscriptionGroupWrapper
 from contrailmq.protocol.bodies.queues import ConsumerOffsets
 from contrailmq.protocol.bodies.topic import TopicConfigWrapper
@@ -114,6 +114,7 @@ class Saving:
         try:
             await self._save_due(first=True)
             while True:
+                raise_cancellation()  # a disk that refused may have come in its way
                 await self._wait(loop)
                 await self._save_due(first=False)
         finally:

@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from typing import Final, TypeVar
 
 from contrailmq.errors import StoreError
-from contrailmq.lifecycle import uninterrupted
+from contrailmq.lifecycle import raise_cancellation, uninterrupted
 from contrailmq.store.commit_log import CommitLog
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,7 @@ class Ahead:
             raise
         except (OSError, StoreError) as error:
             log.warning("next segment cannot be made yet: offset=%s error=%s", base, error)
+            raise_cancellation()
 
     async def _prepare_pages(self, end: int) -> None:
         tail, size = self._log.tail, self._log.segments.size

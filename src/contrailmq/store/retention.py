@@ -29,7 +29,7 @@ from typing import Final, NamedTuple, Protocol
 
 from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError
-from contrailmq.lifecycle import uninterrupted
+from contrailmq.lifecycle import raise_cancellation, uninterrupted
 from contrailmq.store.files import DiskUsage
 from contrailmq.store.settings import StoreSettings
 
@@ -252,6 +252,7 @@ class Retention:
             again_ms = self._clock.monotonic_ms() + self._settings().redelete_hung_ms
             log.warning("file cannot be deleted, will be tried again: path=%s %s", path, error)
             self._hung[path] = again_ms
+            raise_cancellation()
         else:
             self._hung.pop(path, None)
 
