@@ -46,6 +46,10 @@ from contrailmq.protocol.properties import (
     PROPERTY_DELAY,
     PROPERTY_MSG_REGION,
     PROPERTY_POP_CK,
+    PROPERTY_TIMER_DELAY_MS,
+    PROPERTY_TIMER_DELAY_SEC,
+    PROPERTY_TIMER_DELIVER_MS,
+    PROPERTY_TIMER_OUT_MS,
     PROPERTY_TRACE_SWITCH,
     PROPERTY_TRANSACTION_PREPARED,
     PROPERTY_UNIQUE_KEY,
@@ -63,6 +67,11 @@ _Header = SendMessageRequest | SendMessageRequestV2
 _SPECIAL: Final = re.compile(
     "(?:^|\x02)(?:DELAY|TRAN_MSG|POP_CK|CLUSTER|MSG_REGION|TRACE_ON|INNER_NUM"
     "|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TIMER_DEL_UNIQKEY)\x01"
+)
+_TIMERS: Final = (
+    PROPERTY_TIMER_DELAY_SEC,
+    PROPERTY_TIMER_DELAY_MS,
+    PROPERTY_TIMER_DELIVER_MS,
 )
 _UNIQUE_KEY: Final = re.compile("(?:^|\x02)UNIQ_KEY\x01([^\x02]+)")
 _NO_WAIT: Final = re.compile("(?:^|\x02)WAIT\x01false(?:\x02|$)")
@@ -213,6 +222,7 @@ class SendMessage:
             self._send_to_dead_letters_if_due(request, header, message, properties=properties)
         properties.update(self._added)
         message.properties = encode_properties(properties)
+        _refuse_timers(properties)
         retried = message.reconsume_times > 0 and _level(properties) > 0
         if properties.get(PROPERTY_TRANSACTION_PREPARED) == "true" and not retried:
             if self._live.now.reject_transactions:
@@ -362,6 +372,18 @@ class SendMessage:
 
         outcome.add_done_callback(settle)
         return answer
+
+
+def _refuse_timers(properties: dict[str, str]) -> None:
+    """A message with a time of its own must not be delivered at once in silence."""
+    if _level(properties) > 0 or PROPERTY_TIMER_OUT_MS in properties:
+        return
+    for name in _TIMERS:
+        if name in properties:
+            raise SystemFailure(
+                "accurate timer message is not enabled, timerWheelEnable is false: "
+                f"{name} = {properties[name]}; this broker has delay levels only (DELAY)"
+            )
 
 
 def _level(properties: dict[str, str]) -> int:
