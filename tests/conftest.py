@@ -5,6 +5,7 @@ Warnings are errors (pyproject.toml), which covers coroutines never awaited and 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 
@@ -14,6 +15,14 @@ from testkit.leaks import left_since, residue
 
 # These start processes and threads that outlive one test on purpose.
 OUTLIVING = ("interop", "spark")
+
+HAS_SPARK = importlib.util.find_spec("pyspark") is not None
+collect_ignore = [] if HAS_SPARK else ["spark"]
+
+
+def pytest_report_header() -> str:
+    """Say what is left out on this machine."""
+    return "spark: tested" if HAS_SPARK else "spark: not installed, tests/spark is left out"
 
 
 @pytest.fixture(autouse=True)

@@ -122,7 +122,7 @@ class Lake:
 
         What Spark complains of becomes one line, while Java is still there to be asked for it.
         """
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
