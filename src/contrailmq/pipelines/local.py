@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -32,9 +33,12 @@ def command_session(
     if shutil.which("java", path=_path()) is None:
         raise ConfigError("Spark needs Java 17 or newer, and there is no java in PATH or JAVA_HOME")
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
     from contrailmq.spark.session import session
 
+    # Spark logs every error of a query that it raises as well.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
         own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
         if master is None and not {"MASTER", "SPARK_REMOTE"} & set(os.environ):

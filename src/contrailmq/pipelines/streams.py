@@ -35,9 +35,17 @@ def lag_of(progress: Any) -> int | None:
     sources = progress["sources"]
     if not sources:
         return None
-    try:
-        latest = journal.reached(json.loads(sources[0]["latestOffset"]))
-        read = journal.reached(json.loads(sources[0]["endOffset"]))
-    except (TypeError, ValueError, KeyError):
+    latest, read = (_offset(sources[0][name]) for name in ("latestOffset", "endOffset"))
+    if latest is None or read is None:
         return None
-    return sum(max(end - read.get(queue, 0), 0) for queue, end in latest.items())
+    there, done = journal.reached(latest), journal.reached(read)
+    return sum(max(end - done.get(queue, 0), 0) for queue, end in there.items())
+
+
+def _offset(text: Any) -> journal.Offset | None:
+    """An offset as Spark reports it; None for none, which may be a null in JSON."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
