@@ -38,6 +38,7 @@ def test_no_key_of_ours_shadows_another_meaning() -> None:
         "mapedFileSizeCommitLog",
         "mapedFileSizeConsumeQueue",
         "mapedFileSizeConsumeQueueExt",
+        "rebalanceLockMaxLiveTime",
         "warmMappedFileEnable",
     }
 
