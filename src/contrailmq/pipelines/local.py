@@ -38,7 +38,8 @@ def command_session(
     from contrailmq.spark.session import session
 
     # Spark logs every error of a query that it raises as well.
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
         own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
         if master is None and not {"MASTER", "SPARK_REMOTE"} & set(os.environ):
