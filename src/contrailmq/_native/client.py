@@ -6,7 +6,7 @@ write the same bytes.  ``SendAnswers`` is the lane of a producer's connections: 
 answers in the bytes of a socket read and hands a receipt to whoever waits.  Whatever else comes,
 it leaves to the ordinary path.
 
-``property_text`` and ``batch_body`` do for plain messages what ``Packer`` does for all.
+``property_text`` and ``plain_batch`` do for plain messages what ``Packer`` does for all.
 """
 
 from __future__ import annotations
@@ -304,6 +304,40 @@ def property_text(message: Any) -> str | None:
     if keys:
         text = f"KEYS\x01{' '.join(keys)}\x02{text}"
     return text
+
+
+def plain_batch(
+    messages: list[Any], ids: list[str], topic: str, wait: bool, before_id: str, size_max: int
+) -> bytearray | None:
+    """The body of a batch of plain messages to one topic; None if one of them is anything else.
+
+    ``before_id`` stands between a message's own properties and its id; bodies have at least one
+    byte and at most ``size_max``.
+    """
+    count = len(messages)
+    if len(ids) != count:
+        raise ValueError(f"{len(ids)} ids for {count} messages")
+    bodies = []
+    texts = []
+    flags = []
+    for index in range(count):
+        message = messages[index]
+        if message.topic != topic or message.wait_stored is not wait:
+            return None
+        body = message.body
+        flag = message.flag
+        if type(body) is not bytes or type(flag) is not int:
+            return None
+        size = len(body)
+        if size == 0 or size > size_max or flag < -0x80000000 or flag > 0x7FFFFFFF:
+            return None
+        text = property_text(message)
+        if text is None:
+            return None
+        bodies.append(body)
+        flags.append(flag)
+        texts.append(f"{text}{before_id}{ids[index]}\x02".encode("utf-8", "replace"))
+    return batch_body(bodies, texts, flags)
 
 
 def batch_body(bodies: list[bytes], texts: list[bytes], flags: list[int]) -> bytearray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contrailmq._native.client import batch_body, property_text
+from contrailmq._native.client import batch_body, plain_batch, property_text
 from contrailmq.client.message import Message, Receipt, SendStatus, body_bytes
 from contrailmq.client.names import check_topic, wrap
 from contrailmq.client.settings import ProducerSettings
@@ -131,8 +131,12 @@ class Packer:
         """Several messages of one topic in one request; the broker stores them one by one."""
         if not messages:
             raise ClientError("a batch needs at least one message")
-        first = messages[0]
-        parts, now_ms = BatchParts(), self._now_ms()
+        first, now_ms = messages[0], self._now_ms()
+        if first.topic in self._topics:
+            plain = self._pack_plain(list(messages), now_ms)
+            if plain is not None:
+                return plain
+        parts = BatchParts()
         for message in messages:
             if message.topic != first.topic or message.wait_stored != first.wait_stored:
                 raise ClientError(
@@ -174,6 +178,22 @@ class Packer:
             body = batch_body(parts.bodies, parts.texts, parts.flags)
         except ValueError as error:
             raise LocalProtocolError(str(error)) from error
+        return self._batch(topic, body, parts.ids)
+
+    def _pack_plain(self, messages: list[Message], now_ms: int) -> Outgoing | None:
+        """``pack_batch`` in one compiled loop; None when a message needs a closer look."""
+        first, ids = messages[0], self._ids.many(now_ms, len(messages))
+        before_id = f"{self._instance}{names.PROPERTY_UNIQUE_KEY}\x01"
+        try:
+            body = plain_batch(
+                messages, ids, first.topic, first.wait_stored, before_id,
+                self._settings.message_size_max,
+            )  # fmt: skip
+        except ValueError as error:
+            raise LocalProtocolError(str(error)) from error
+        return None if body is None else self._batch(first.topic, body, ids)
+
+    def _batch(self, topic: str, body: bytearray, ids: list[str]) -> Outgoing:
         if len(body) > self._settings.message_size_max:
             raise ClientError(
                 f"batch of {len(body)} bytes, at most {self._settings.message_size_max};"
@@ -183,7 +203,7 @@ class Packer:
             topic=wrap(self._namespace, topic),
             body=body,
             properties=_text({names.PROPERTY_WAIT: "true"}),
-            message_id=",".join(parts.ids),
+            message_id=",".join(ids),
             code=int(RequestCode.SEND_BATCH_MESSAGE),
             batch=True,
         )

@@ -124,13 +124,24 @@ class UniqueIds:
     def at(self, now_ms: int) -> str:
         """``next`` for one who has just looked at the clock."""
         if now_ms != self._stamp_ms:
-            if not self._month_start_ms <= now_ms < self._month_end_ms:
-                self._enter_month(now_ms)
-            self._stamp = f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}"
-            self._stamp_ms = now_ms
+            self._enter_ms(now_ms)
         counter = self._counter
         self._counter = (counter + 1) & 0xFFFF
         return f"{self._stamp}{counter:04X}"
+
+    def many(self, now_ms: int, count: int) -> list[str]:
+        """The same, ``count`` times."""
+        if now_ms != self._stamp_ms:
+            self._enter_ms(now_ms)
+        stamp, first = self._stamp, self._counter
+        self._counter = (first + count) & 0xFFFF
+        return [f"{stamp}{number & 0xFFFF:04X}" for number in range(first, first + count)]
+
+    def _enter_ms(self, now_ms: int) -> None:
+        if not self._month_start_ms <= now_ms < self._month_end_ms:
+            self._enter_month(now_ms)
+        self._stamp = f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}"
+        self._stamp_ms = now_ms
 
     def _enter_month(self, now_ms: int) -> None:
         zone = self._zone

@@ -193,7 +193,13 @@ def test_all_messages_of_a_batch_carry_their_properties() -> None:
             Message("T", b"x", tags="\u00e4", keys=["k1", "k2"], flag=5),
             Message("T", b"x", properties={"mine": "half \ud800"}, tags="t"),
         ]
-        outgoing = packer(namespace=namespace).pack_batch(messages)
+        packing = packer(namespace=namespace)
+        outgoing = packing.pack_batch(messages)
+        for some in (messages[:1], messages[::2]):  # known topic, plain messages: the short way
+            short, long = packing.pack_batch(some), packer(namespace=namespace).pack_batch(some)
+            assert len(short.body) == len(long.body) and len(
+                set(short.message_id.split(","))
+            ) == len(some)
         ids = outgoing.message_id.split(",")
         assert len(set(ids)) == len(messages)
         inner = decode_batch(outgoing.body)

@@ -20,6 +20,7 @@ from contrailmq.client.outgoing import Outgoing, receipt_of
 from contrailmq.client.settings import ProducerSettings
 from contrailmq.protocol.batch import BatchMessage, encode_batch
 from contrailmq.protocol.command import RESPONSE_FLAG, Command, Serialization, decode
+from contrailmq.protocol.properties import encode_properties
 from contrailmq.protocol.queue import MessageQueue
 
 WIRE = Path(__file__).parents[2] / "golden/data/wire"
@@ -243,3 +244,39 @@ def test_a_batch_is_what_the_encoder_writes(
 def test_a_batch_with_too_many_properties_is_refused(build: Any) -> None:
     with pytest.raises(ValueError, match="32768 bytes"):
         build.batch_body([b"x"], [b"p" * 32768], [0])
+
+
+def test_a_plain_batch_is_what_its_messages_are_one_by_one(build: Any) -> None:
+    messages = [
+        Message("T", b"one"),
+        Message("T", b"two", tags="t", keys="k", flag=-1),
+        Message("T", b"three", tags="half \ud800", flag=0x7FFFFFFF),
+    ]
+    ids = ["A", "B", "C"]
+    expected = encode_batch(
+        BatchMessage(
+            bytes(message.body),
+            encode_properties({**message.wire_properties(), "UNIQ_KEY": message_id}),
+            message.flag,
+        )
+        for message, message_id in zip(messages, ids, strict=True)
+    )
+    assert build.plain_batch(messages, ids, "T", True, "UNIQ_KEY\x01", 5) == expected
+    with pytest.raises(ValueError, match="2 ids for 3"):
+        build.plain_batch(messages, ids[:2], "T", True, "", 5)
+
+
+def test_a_batch_that_needs_a_closer_look_is_not_plain(build: Any) -> None:
+    for odd in (
+        Message("U", b"x"),
+        Message("T", b"x", wait_stored=False),
+        Message("T", b""),
+        Message("T", b"123456"),
+        Message("T", bytearray(b"x")),
+        Message("T", b"x", flag=1 << 31),
+        Message("T", b"x", flag=True),
+        Message("T", b"x", properties={"a": "b"}),
+        Message("T", b"x", delay_level=2),
+    ):
+        messages = [Message("T", b"x"), odd]
+        assert build.plain_batch(messages, ["A", "B"], "T", True, "", 5) is None
