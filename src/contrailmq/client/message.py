@@ -27,7 +27,7 @@ class Message:
 
     ``keys`` make it findable, ``tags`` filterable.  ``delay_level`` is one of the broker's fixed
     delays (1 s, 5 s, 10 s, 30 s, 1 m … 2 h: levels 1 to 18); ``delay_s`` and ``deliver_at_ms`` are
-    exact and need a broker with a timer wheel (5.x, ours).
+    exact and need a broker with a timer wheel (5.x brokers).
     """
 
     __slots__ = (
