@@ -133,18 +133,32 @@ async def measure(options: argparse.Namespace, name_servers: str) -> None:
 
 
 class Spent(NamedTuple):
-    """Seconds on the wall, and of this process's own work (which a busy machine does not blur)."""
+    """Seconds on the wall, of this process's own work, and of waiting for a processor.
+
+    A busy machine blurs the first, not the second; the third says how busy it was.
+    """
 
     wall: float
     cpu: float
+    queued: float
 
     def __sub__(self, other: Spent) -> Spent:  # type: ignore[override]
-        return Spent(self.wall - other.wall, self.cpu - other.cpu)
+        return Spent(
+            self.wall - other.wall, self.cpu - other.cpu, round(self.queued - other.queued, 3)
+        )
 
 
 def now() -> Spent:
     """The clocks."""
-    return Spent(time.perf_counter(), time.process_time())
+    return Spent(time.perf_counter(), time.process_time(), queued_s())
+
+
+def queued_s() -> float:
+    """How long this thread was ready to run and did not (Linux; elsewhere 0)."""
+    try:
+        return int(pathlib.Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def report(what: str, options: argparse.Namespace, spent: Spent, count: int = 0) -> None:
@@ -157,6 +171,7 @@ def report(what: str, options: argparse.Namespace, spent: Spent, count: int = 0)
         "seconds": round(spent.wall, 3),
         "per_second": round(count / spent.wall),
         "cpu_us_per_message": round(spent.cpu / count * 1e6, 2),
+        "seconds_without_a_processor": spent.queued,
     }
     print(json.dumps(row), flush=True)
 
