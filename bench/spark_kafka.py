@@ -37,9 +37,6 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <groupId>bench</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>
 <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>
 <version>{version}</version></dependency></dependencies></project>"""
-# Spark's parent POM names a mirror of its own; everything is on Maven Central.
-SETTINGS = """<settings><mirrors><mirror><id>central</id><mirrorOf>*</mirrorOf>
-<url>https://repo.maven.apache.org/maven2</url></mirror></mirrors></settings>"""
 SERVER = """process.roles=broker,controller
 node.id=1
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control}
@@ -207,9 +204,7 @@ def jars(name: str, group: str, artifact: str) -> Path:
         artifact_id, _, version = artifact.partition(":")
         pom = folder / "pom.xml"
         pom.write_text(POM.format(name=name, group=group, artifact=artifact_id, version=version))
-        settings = folder / "settings.xml"
-        settings.write_text(SETTINGS)
-        command = ["mvn", "-q", "-B", "-U", "-s", str(settings), "-f", str(pom)]
+        command = ["mvn", "-q", "-B", "-U", "-f", str(pom)]
         command.append("dependency:copy-dependencies")
         command += [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
         subprocess.run(command, check=True)
