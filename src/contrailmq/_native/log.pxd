@@ -6,7 +6,8 @@ from contrailmq._native.scan cimport crc32
 
 cdef unsigned int _CRC_MASK
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
-cdef int _BLANK_SIZE, _HEAD_SIZE, _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK
+cdef int _BLANK_SIZE, _HEAD_SIZE
+cdef unsigned int _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK
 cdef int _BORN_V6, _STORE_V6, _INNER_HEAD, _PROPERTIES_MAX, _TOPIC_V1_MAX
 
 

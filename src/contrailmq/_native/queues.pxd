@@ -7,7 +7,8 @@ from contrailmq._native.index cimport IndexWriter, java_hash, key_hash
 cdef unsigned int _SIGN
 cdef long long _TWO_32
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
-cdef int _HEAD_SIZE, _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK, _INNER_BATCH
+cdef int _HEAD_SIZE
+cdef unsigned int _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK, _INNER_BATCH
 cdef int _NAME_END, _VALUE_END, _LIMIT, _BLANK
 cdef bytes _UNIQ_KEY, _DELAY
 

@@ -2,7 +2,8 @@ import cython
 
 from contrailmq._native cimport raw
 
-cdef int _OTHER, _CODE, _FLAG, _OPAQUE, _VERSION, _EXT_FIELDS, _FIELDS_MAX, _FRAME_SIZE_MAX
+cdef int _OTHER, _CODE, _FLAG, _OPAQUE, _VERSION, _EXT_FIELDS, _FIELDS_MAX
+cdef unsigned int _FRAME_SIZE_MAX
 cdef long long _BAD_NUMBER, _SIGN
 
 
