@@ -97,10 +97,12 @@ def _unreachable(admin: AdminClient, chart: Chart, name: str, address: str, *, e
         Severity.PROBLEM, "broker", f"{name} is registered as {address}, not reachable: {error}",
         cause="it advertises an address of its own network (a container's, loopback's)"
         if inside
-        else "it has stopped in the last two minutes, or a firewall is between",
+        else "it has stopped in the last two minutes, a firewall is between, or it advertises an "
+        "address that does not lead to it",
         fix="set brokerIP1 in its broker.conf to an address clients reach, and restart it"
         if inside
-        else f"start it again, or open the way to {address}",
+        else f"start it again, open the way to {address}, or set brokerIP1 in its broker.conf to "
+        "an address clients reach",
     )  # fmt: skip
 
 

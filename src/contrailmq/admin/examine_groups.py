@@ -30,19 +30,28 @@ class GroupVisit:
         self.stats = stats
         self.connection = connection
 
+    @property
+    def may_change(self) -> bool:
+        """Whether a second look can tell more: something waits, or has been retried before."""
+        has_retried = any(
+            is_retry_topic(queue.topic) and offset.broker_offset > 0
+            for queue, offset in self.stats.offset_table.items()
+        )
+        return self.stats.total_diff() > 0 or has_retried
+
 
 async def examine_groups(admin: AdminClient, chart: Chart, *, watch_s: float) -> None:
     """Look at every group twice, a while apart: what does not move in between is stuck."""
     groups = [group for group in await admin.groups() if not is_system_group(group)]
     first = {group: await _visit(admin, group) for group in groups}
-    if any(visit is not None and visit.stats.total_diff() for visit in first.values()):
+    if any(visit is not None and visit.may_change for visit in first.values()):
         await asyncio.sleep(watch_s)
     for group in groups:
         before = first[group]
         if before is None:
             continue
         await _disagreement(admin, chart, group, before.connection)
-        after = before if not before.stats.total_diff() else await _visit(admin, group)
+        after = await _visit(admin, group) if before.may_change else before
         if after is not None:
             _progress(chart, group, before, after)
             _retries(chart, group, before, after)
