@@ -21,8 +21,12 @@ from contrailmq.errors import ContrailError
 SRC = str(Path(__file__).resolve().parents[2] / "src")
 
 
-def _folders() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("contrail-demo-*")}
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files of this test go, also those of its children."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 def _value(shown: str, name: str) -> str:
@@ -33,8 +37,8 @@ def _value(shown: str, name: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_messaging_half() -> None:
-    before, out = _folders(), io.StringIO()
+def test_the_messaging_half(folder: Path) -> None:
+    out = io.StringIO()
     assert demo.main(["--orders", "400", "--no-spark"], out=out) == 0
     shown = out.getvalue()
     assert _value(shown, "orders billed").startswith("399 ")
@@ -44,12 +48,11 @@ def test_the_messaging_half() -> None:
     assert int(big[1]) == int(big[2]) > 0
     assert _value(shown, "transactions") == "1 committed, 1 rolled back"
     assert "left out, as asked" in shown
-    assert _folders() <= before
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.spark
-def test_both_halves_as_a_user_runs_them() -> None:
-    before = _folders()
+def test_both_halves_as_a_user_runs_them(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "contrailmq.main", "demo", "--orders", "2000"],
         env={**os.environ, "PYTHONPATH": SRC},
@@ -61,12 +64,11 @@ def test_both_halves_as_a_user_runs_them() -> None:
     assert _value(done.stdout, "rows in Parquet").startswith("2,000 in 3 micro-batches")
     assert _value(done.stdout, "totals in a topic").startswith("8 messages")
     assert _value(done.stdout, "dead letters re-driven").startswith("1 ")
-    assert _folders() <= before
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_tour_that_is_stopped_cleans_up() -> None:
-    before = _folders()
+def test_a_tour_that_is_stopped_cleans_up(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "contrailmq.main", "demo", "--no-spark"],
         env={**os.environ, "PYTHONPATH": SRC},
@@ -81,7 +83,7 @@ def test_a_tour_that_is_stopped_cleans_up() -> None:
                 break
         process.stdout.read()
         assert process.wait(30) == demo.TERMINATED
-    assert _folders() <= before
+    assert list(folder.iterdir()) == []
 
 
 def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
