@@ -26,29 +26,56 @@ INTERRUPTED: Final = 130
 
 
 class Entry(NamedTuple):
-    """Where a sub-command lives (``module:function``), and what it is for in a few words."""
+    """Where a sub-command lives (``module:function``), what it is for, and its heading."""
 
     target: str
     summary: str
+    section: str = "more"
 
 
+_SERVERS: Final = "servers"
+_MESSAGES: Final = "messages"
+_ADMIN: Final = "administration"
+_SPARK: Final = "Spark"
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "up": Entry("contrailmq.up:main", "name server and broker in one process"),
-    "namesrv": Entry("contrailmq.namesrv.main:main", "run a name server"),
-    "broker": Entry("contrailmq.broker.main:main", "run a broker"),
-    "topic": Entry("contrailmq.admin.commands.topic:main", "create, list, show, delete topics"),
-    "group": Entry("contrailmq.admin.commands.group:main", "list groups, their lag, reset offsets"),
-    "send": Entry("contrailmq.admin.commands.send:main", "send messages from arguments or files"),
-    "consume": Entry("contrailmq.admin.commands.consume:main", "consume messages as a group"),
-    "tail": Entry("contrailmq.admin.commands.tail:main", "follow a topic without a group"),
-    "message": Entry("contrailmq.admin.commands.message:main", "get, query, trace messages"),
-    "cluster": Entry("contrailmq.admin.commands.cluster:main", "show brokers and their state"),
-    "store": Entry("contrailmq.admin.commands.store:main", "look into a store directory"),
-    "doctor": Entry("contrailmq.admin.commands.doctor:main", "find what is wrong, and the remedy"),
-    "admin": Entry("contrailmq.admin.main:main", "mqadmin's commands under their own names"),
-    "bench": Entry("contrailmq.admin.commands.bench:main", "measure a running cluster"),
-    "pipeline": Entry("contrailmq.pipelines.main:main", "run a Spark pipeline over topics"),
-    "sql": Entry("contrailmq.pipelines.query_command:main", "Spark SQL over topics"),
+    "up": Entry("contrailmq.up:main", "name server and broker in one process", _SERVERS),
+    "namesrv": Entry("contrailmq.namesrv.main:main", "run a name server", _SERVERS),
+    "broker": Entry("contrailmq.broker.main:main", "run a broker", _SERVERS),
+    "send": Entry(
+        "contrailmq.admin.commands.send:main", "send messages from arguments or files", _MESSAGES
+    ),
+    "consume": Entry(
+        "contrailmq.admin.commands.consume:main", "consume messages as a group", _MESSAGES
+    ),
+    "tail": Entry(
+        "contrailmq.admin.commands.tail:main", "follow a topic without a group", _MESSAGES
+    ),
+    "message": Entry(
+        "contrailmq.admin.commands.message:main", "get, query, trace messages", _MESSAGES
+    ),
+    "topic": Entry(
+        "contrailmq.admin.commands.topic:main", "create, list, show, delete topics", _ADMIN
+    ),
+    "group": Entry(
+        "contrailmq.admin.commands.group:main",
+        "list groups, their lag, reset offsets",
+        _ADMIN,
+    ),
+    "cluster": Entry(
+        "contrailmq.admin.commands.cluster:main", "show brokers and their state", _ADMIN
+    ),
+    "doctor": Entry(
+        "contrailmq.admin.commands.doctor:main",
+        "find what is wrong, and the remedy",
+        _ADMIN,
+    ),
+    "admin": Entry(
+        "contrailmq.admin.main:main", "mqadmin's commands under their own names", _ADMIN
+    ),
+    "store": Entry("contrailmq.admin.commands.store:main", "look into a store directory", _ADMIN),
+    "bench": Entry("contrailmq.admin.commands.bench:main", "measure a running cluster", _ADMIN),
+    "sql": Entry("contrailmq.pipelines.query_command:main", "Spark SQL over topics", _SPARK),
+    "pipeline": Entry("contrailmq.pipelines.main:main", "run a Spark pipeline over topics", _SPARK),
     "demo": Entry("contrailmq.demo.main:main", "a tour of everything, in two minutes"),
     "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),
 }
@@ -66,6 +93,11 @@ _GLOBAL_OPTIONS: Final = """\
   --version        print the version
   --debug          show the stack trace of a failure
   -h, --help       this text; after a command: its options"""
+_FIRST_STEPS: Final = """\
+  contrail up                    a cluster on 127.0.0.1:9876, until Ctrl-C
+  contrail send orders hello     in another terminal
+  contrail tail orders
+  contrail doctor                when something is in the way"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -163,16 +195,23 @@ def _exists(target: str) -> bool:
 
 
 def _help_text() -> str:
-    entries = available()
-    width = max(map(len, entries), default=0)
-    lines = [f"  {name:<{width}}   {entry.summary}" for name, entry in entries.items()]
-    parts = [
-        "usage: contrail [--debug] COMMAND [options]",
-        "ContrailMQ: RocketMQ in Python.",
-        "\n".join(["commands:", *lines, f"  {'help':<{width}}   this text, or that of a command"]),
-        "\n".join(["options:", _GLOBAL_OPTIONS]),
-    ]
+    entries = {**available(), "help": Entry("", "this text, or that of a command")}
+    width = max(map(len, entries))
+    sections: dict[str, list[str]] = {}
+    for name, entry in entries.items():
+        lines = sections.setdefault(entry.section, [])
+        lines.append(f"  {name:<{width}}   {entry.summary}")
+    parts = ["usage: contrail [--debug] COMMAND [options]", "ContrailMQ: RocketMQ in Python."]
+    parts += ["\n".join([f"{_bold(title)}:", *lines]) for title, lines in sections.items()]
+    parts.append(f"{_bold('options')}:\n{_GLOBAL_OPTIONS}")
+    parts.append(f"{_bold('first steps')}:\n{_FIRST_STEPS}")
+    parts.append("exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted")
     return "\n\n".join(parts)
+
+
+def _bold(text: str) -> str:
+    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return f"\033[1m{text}\033[0m" if has_colour else text
 
 
 def _refuse(text: str) -> int:

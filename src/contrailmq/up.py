@@ -35,6 +35,17 @@ PORT_STEP: Final = 10
 CHILD_READY_S: Final = 20.0
 CHILD_STOP_S: Final = 5.0
 BROKERS_MAX: Final = 64
+_EPILOG: Final = """\
+examples:
+  contrail up                              on 127.0.0.1:9876, messages in ~/.contrailmq/store
+  contrail up --store /tmp/try --namesrv-port 0 --port 0
+  contrail up --host 10.0.0.5              for other machines, too
+  contrail up --brokers 4                  a process each, for one process uses one core
+
+Ctrl-C or SIGTERM stops it; everything is on disk then.
+
+exit codes: 0 stopped, 1 failed, 2 wrong usage
+"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -248,10 +259,19 @@ async def _await_end(child: asyncio.subprocess.Process) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="contrail up", description="Run a name server and a broker in one process."
+        prog="contrail up",
+        description="Run a name server and a broker in one process.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(parser)
-    parser.add_argument("--namesrv-port", type=int, default=9876, help="0 takes a free one")
+    parser.add_argument(
+        "--namesrv-port",
+        type=int,
+        default=9876,
+        metavar="PORT",
+        help="the name server's port, 9876; 0 takes a free one",
+    )
     parser.add_argument("--port", type=int, help="the broker's port, 10911; 0 takes a free one")
     parser.add_argument(
         "--brokers", type=int, default=1, metavar="N", help="as many broker processes"
