@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from contrailmq.errors import ContrailError, StoreLocked
+from contrailmq.errors import ConfigError, ContrailError, StoreLocked
 from contrailmq.version import VERSION
 
 DONE: Final = 0
@@ -88,6 +88,8 @@ _REMEDIES: Final[Mapping[int, str]] = {
     errno.ENOTDIR: _NOT_YOURS,
     errno.ENOSPC: "; make room there, or choose another folder",
     errno.EMFILE: "; allow more open files: ulimit -n 65536",
+    errno.EADDRINUSE: "; is another server running? use it, or take a free port with --port 0",
+    errno.EADDRNOTAVAIL: "; give an address of this machine with --host, or 0.0.0.0 for all",
 }
 _GLOBAL_OPTIONS: Final = """\
   --version        print the version
@@ -226,8 +228,11 @@ def _fail(error: Exception) -> int:
     elif isinstance(error, StoreLocked):
         text += "; stop that one, or give this one another folder with --store DIR"
     elif isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else text
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         text += _REMEDIES.get(error.errno or 0, "")
+    elif isinstance(error, ConfigError) and isinstance(error.__cause__, OSError):
+        if ";" not in text:  # else it has a remedy already
+            text += _REMEDIES.get(error.__cause__.errno or 0, "")
     elif not isinstance(error, ContrailError | OSError):
         text = f"{type(error).__name__}: {text} (contrail --debug shows where)"
     print(f"contrail: {text}", file=sys.stderr)

@@ -135,7 +135,7 @@ async def _name_server(host: str, port: int, kv_config_path: str) -> AsyncIterat
         await server.start()
     except OSError as error:
         raise ConfigError(
-            f"port {port} on {host} cannot be used: {error.strerror or error}; "
+            f"port {port} on {host} cannot be used: {os.strerror(error.errno or 0)}; "
             "is another name server running? use it, or take a free port with --namesrv-port 0"
         ) from error
     try:

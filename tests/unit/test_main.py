@@ -104,7 +104,7 @@ def test_argparse_may_stop_a_command(
     ("error", "line"),
     [
         (ConfigError("listenPort=x\nis no number"), "contrail: listenPort=x is no number"),
-        (OSError(98, "Address already in use"), "contrail: [Errno 98] Address already in use"),
+        (OSError(71, "Protocol error"), "contrail: Protocol error"),
         (
             ValueError("odd"),
             "contrail: ValueError: odd (contrail --debug shows where)",
@@ -181,6 +181,8 @@ def test_a_slip_of_the_fingers_gets_a_guess(capsys: pytest.CaptureFixture[str]) 
         (PermissionError(13, "Permission denied", "/srv/x"), "a folder you may write to"),
         (OSError(30, "Read-only file system", "/srv/x"), "a folder you may write to"),
         (OSError(28, "No space left on device", "/srv/x"), "make room"),
+        (OSError(98, "('/srv/x', 9876): address already in use"), "--port 0"),
+        (OSError(99, "('/srv/x', 9876): cannot assign requested address"), "--host"),
         (StoreLocked("/srv/x/lock is locked: another broker has this store open"), "--store DIR"),
     ],
 )

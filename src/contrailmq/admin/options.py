@@ -13,7 +13,7 @@ from typing import Any, Final
 from contrailmq.admin.client import AdminClient
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
 from contrailmq.clock import SystemClock
-from contrailmq.errors import ClientError, NetworkError
+from contrailmq.errors import ClientError, NetworkError, NoRoute
 from contrailmq.net.loop import run
 
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
@@ -80,6 +80,8 @@ def run_command(work: Callable[[], Awaitable[int]]) -> int:
     logging.getLogger("contrailmq").addHandler(logging.NullHandler())
     try:
         return run(guarded())
+    except NoRoute as error:
+        raise NoRoute(f"{error}; contrail topic list shows what there is") from error
     except NetworkError as error:
         raise ClientError(f"{error} {HINT}") from error
 

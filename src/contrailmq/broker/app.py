@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -291,7 +292,7 @@ class Broker:
             except OSError as error:
                 raise ConfigError(
                     f"port {number} on {self._settings.bind_address} cannot be used: "
-                    f"{error.strerror or error}; is another broker running? "
+                    f"{os.strerror(error.errno or 0)}; is another broker running? "
                     "--port 0 takes a free one"
                 ) from error
             self._stack.push_async_callback(server.aclose)

@@ -16,6 +16,7 @@ from contrailmq.admin.options import (
 from contrailmq.admin.output import Printer
 from contrailmq.admin.reading import Show, expression_of, reading_options
 from contrailmq.client.consumer.push import PushConsumer
+from contrailmq.errors import ClientError
 
 _EPILOG: Final = """\
 examples:
@@ -58,7 +59,12 @@ async def _consume(options: argparse.Namespace, printer: Printer) -> int:
             except StopAsyncIteration:
                 break
             show(message)
-    return 0 if options.count is None or show.count >= options.count else 1
+    if options.count is not None and show.count < options.count:
+        raise ClientError(
+            f"{show.count} of {options.count} messages came; what {options.topic} has: "
+            f"contrail tail {options.topic}"
+        )
+    return 0
 
 
 def parser() -> argparse.ArgumentParser:

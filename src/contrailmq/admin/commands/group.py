@@ -163,6 +163,11 @@ async def _lag(admin: AdminClient, options: argparse.Namespace, printer: Printer
         }
         for queue, wrapper in stats.offset_table.items()
     ]
+    if not rows:
+        where = "" if options.topic is None else f" in {options.topic}"
+        raise ClientError(
+            f"no offset of group {options.group}{where} is known; contrail group list shows who is"
+        )
     printer.rows(rows, ["topic", "broker", "queue", "end", "consumed", "lag", "lastConsumed"])
     printer.say(f"\nlag {stats.total_diff():,}, consuming {stats.consume_tps:,.1f} a second")
     return 0
