@@ -57,7 +57,7 @@ def jars(version: str) -> Path:
     """The directory with the jars of a version; fetched when they are not there yet."""
     home = os.environ.get("CONTRAIL_PEER_HOME", "~/.cache/contrailmq/peer")
     directory = Path(home).expanduser() / version
-    with _locked(directory.with_suffix(".lock")):
+    with locked(directory.with_suffix(".lock")):
         if not (directory / ".complete").exists():
             command = ["mvn", "-q", "-B", "-f", str(INTEROP / "pom.xml")]
             command += ["dependency:copy-dependencies", f"-Drocketmq.version={version}"]
@@ -72,11 +72,12 @@ def classes(version: str) -> Path:
     sources += sorted(INTEROP.glob(f"java-{version}/contrail/*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     directory = ROOT / ".cache" / "interop" / f"{version}-{digest}"
-    with _locked(directory.parent / f"{version}.lock"):
+    with locked(directory.parent / f"{version}.lock"):
         if not directory.exists():
             for old in directory.parent.glob(f"{version}-*"):
                 shutil.rmtree(old)
             fresh = directory.with_suffix(".new")
+            shutil.rmtree(fresh, ignore_errors=True)  # of a run that was ended
             command = ["javac", "-nowarn", "-encoding", "UTF-8", "-Xlint:none", "-d", str(fresh)]
             _checked([*command, "-cp", f"{jars(version)}/*", *map(str, sources)], timeout_s=120)
             fresh.rename(directory)
@@ -393,7 +394,8 @@ def run_java(command: list[str], *, home: Path, timeout_s: float = CALL_S) -> st
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Have a file to oneself: what is built once for all runs is built by one at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

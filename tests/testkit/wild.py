@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from testkit.peer import Row
+from testkit.peer import Row, locked
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests" / "interop" / "wild"
@@ -167,17 +167,16 @@ def _tool(name: str, sentence: str) -> str:
 
 
 def _built(name: str, sources: list[Path], build: Callable[[Path], None]) -> Path:
-    """The directory of what was built from these sources; built now if it is not there."""
+    """The directory of what was built from these sources; built now, by one, if it is not there."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     directory = CACHE / f"{name}-{digest}"
-    if not directory.exists():
-        fresh = CACHE / f"{name}-{digest}.{os.getpid()}"
-        fresh.mkdir(parents=True)
-        try:
+    with locked(CACHE / f"{name}.lock"):
+        if not directory.exists():
+            fresh = directory.with_name(f"{directory.name}.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
             build(fresh)
             fresh.rename(directory)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
     return directory
 
 
