@@ -126,7 +126,7 @@ def test_plain_sends_take_it_and_others_do_not(
         async with script.running(serialization=serialization) as producer:
             receipts = [
                 await producer.send(Message("T", b"x", tags="t", keys="k", flag=3)),
-                await producer.send(Message("T", b"y")),
+                await producer.send(Message("T", b"y", properties={"a": "b"}, delay_level=1)),
             ]
             assert len(frames) == 2
             assert sorted(r.queue.queue_id for r in receipts) == [0, 1]
@@ -135,10 +135,11 @@ def test_plain_sends_take_it_and_others_do_not(
             first = script.requests[1]
             assert (first.body, first.fields["h"], first.fields["a"]) == (b"x", "3", "p")
             assert decode_properties_text(first.fields["i"])["TAGS"] == "t"
+            second = decode_properties_text(script.requests[2].fields["i"])
+            assert (second["a"], second["DELAY"]) == ("b", "1")
             for message in (
                 Message("T", bytearray(b"x")),
-                Message("T", b"x", properties={"a": "b"}),
-                Message("T", b"x", delay_level=1),
+                Message("T", b"x", delay_s=1.0),
                 Message("T", b"x" * 5000),
                 Message("T", b"x", tags="half \ud800"),
                 Message("T", b"x", flag=-1),
@@ -146,8 +147,10 @@ def test_plain_sends_take_it_and_others_do_not(
                 await producer.send(message)
             with pytest.raises(ClientError, match="body of 0 bytes"):
                 await producer.send(Message("T", b""))
+            with pytest.raises(ClientError, match="separators"):
+                await producer.send(Message("T", b"x", tags="a\x02b"))
             assert len(frames) == 2
-            assert len(script.requests) == 9
+            assert len(script.requests) == 8
             assert "in_flight=0" in repr(producer)
 
     simulate(1, scenario)

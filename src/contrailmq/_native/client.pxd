@@ -58,8 +58,9 @@ cdef class SendAnswers:
     @cython.locals(scan=RequestScan, offset=cython.longlong, field=cython.int, size=cython.Py_ssize_t, at=cython.Py_ssize_t, value_at=cython.Py_ssize_t, value_size=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef object _receipt(self, const unsigned char* data, bytearray buffer, QuickSend sent)
 
-cpdef object property_text(object message)
+@cython.locals(count=cython.Py_ssize_t)
+cpdef object property_text(object message, object reserved)
 @cython.locals(count=cython.Py_ssize_t, size=cython.Py_ssize_t, index=cython.Py_ssize_t, bodies=list, texts=list, flags=list)
-cpdef object plain_batch(list messages, list ids, str topic, object wait, str before_id, Py_ssize_t size_max)
+cpdef object plain_batch(list messages, list ids, str topic, object wait, str before_id, Py_ssize_t size_max, object reserved)
 @cython.locals(count=cython.Py_ssize_t, size=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.Py_ssize_t, body_size=cython.Py_ssize_t, text_size=cython.Py_ssize_t, body=bytes, text=bytes, made=bytearray, out="unsigned char*")
 cpdef bytearray batch_body(list bodies, list texts, list flags)

@@ -6,7 +6,7 @@ write the same bytes.  ``SendAnswers`` is the lane of a producer's connections: 
 answers in the bytes of a socket read and hands a receipt to whoever waits.  Whatever else comes,
 it leaves to the ordinary path.
 
-``property_text`` and ``plain_batch`` do for plain messages what ``Packer`` does for all.
+``property_text`` and ``plain_batch`` do for ordinary messages what ``Packer`` does for all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _NO_WAIT = "WAIT\x01false\x02"
 _INNER_SIZE_MIN = 22
 _PROPERTIES_SIZE_MAX = 32767
 _BINARY_HEAD_SIZE = 21
+_DELAY_LEVEL_MAX = 18
 _BAD_NUMBER = -0x7FFFFFFFFFFFFFFF
 
 
@@ -290,29 +291,52 @@ class SendAnswers:
         return self._make(self._receipt_type, receipt)
 
 
-def property_text(message: Any) -> str | None:
-    """A plain message's properties; None for one with properties or a delay of its own."""
-    if message.properties or message.delay_level:
-        return None
-    if message.delay_s is not None or message.deliver_at_ms is not None:
-        return None
-    text = _WAIT if message.wait_stored else _NO_WAIT
-    tags = message.tags
-    if tags:
-        text = f"TAGS\x01{tags}\x02{text}"
+def property_text(message: Any, reserved: Any) -> str | None:
+    """All properties of a message in the ordinary path's order; None if one needs a closer look.
+
+    ``reserved`` are the names a user's property may not have.  Whatever could not be stored, or is
+    not of the usual types, is left to the ordinary path, which says what is wrong with it.
+    """
+    text = ""
+    count = 1
+    properties = message.properties
+    if properties:
+        for name, value in properties.items():
+            if type(name) is not str or type(value) is not str or not name or name in reserved:
+                return None
+            text = f"{text}{name}\x01{value}\x02"
+            count += 1
     keys = message.keys
     if keys:
-        text = f"KEYS\x01{' '.join(keys)}\x02{text}"
+        text = f"{text}KEYS\x01{' '.join(keys)}\x02"
+        count += 1
+    tags = message.tags
+    if tags:
+        text = f"{text}TAGS\x01{tags}\x02"
+        count += 1
+    wait = _WAIT if message.wait_stored else _NO_WAIT
+    text = f"{text}{wait}" if text else wait
+    level = message.delay_level
+    if level:
+        if type(level) is not int or level < 0 or level > _DELAY_LEVEL_MAX:
+            return None
+        text = f"{text}DELAY\x01{level}\x02"
+        count += 1
+    if message.delay_s is not None or message.deliver_at_ms is not None:
+        return None
+    if count > 1 and (text.count("\x01") != count or text.count("\x02") != count):
+        return None  # a separator inside a name or a value
     return text
 
 
 def plain_batch(
-    messages: list[Any], ids: list[str], topic: str, wait: bool, before_id: str, size_max: int
-) -> bytearray | None:
+    messages: list[Any], ids: list[str], topic: str, wait: bool, before_id: str, size_max: int,
+    reserved: Any,
+) -> bytearray | None:  # fmt: skip
     """The body of a batch of plain messages to one topic; None if one of them is anything else.
 
     ``before_id`` stands between a message's own properties and its id; bodies have at least one
-    byte and at most ``size_max``.
+    byte and at most ``size_max``; ``reserved`` is as in ``property_text``.
     """
     count = len(messages)
     if len(ids) != count:
@@ -331,7 +355,9 @@ def plain_batch(
         size = len(body)
         if size == 0 or size > size_max or flag < -0x80000000 or flag > 0x7FFFFFFF:
             return None
-        text = property_text(message)
+        if message.delay_level:
+            return None
+        text = property_text(message, reserved)
         if text is None:
             return None
         bodies.append(body)

@@ -80,9 +80,9 @@ class Message:
             _check_properties(self.properties)
             found.update(self.properties)
         if self.keys:
-            found[names.PROPERTY_KEYS] = names.join_keys(self.keys)
+            found[names.PROPERTY_KEYS] = _whole("keys", names.join_keys(self.keys))
         if self.tags:
-            found[names.PROPERTY_TAGS] = self.tags
+            found[names.PROPERTY_TAGS] = _whole("tags", self.tags)
         found[names.PROPERTY_WAIT] = "true" if self.wait_stored else "false"
         if self.delay_level:
             if not 0 < self.delay_level <= DELAY_LEVEL_MAX:
@@ -278,6 +278,13 @@ def body_bytes(body: Any) -> bytes | bytearray | memoryview:
             f"the body is {type(body).__name__}, must be bytes; encode text with .encode()"
         )
     return body
+
+
+def _whole(name: str, value: str) -> str:
+    """The value, if it can be stored in one piece."""
+    if "\x01" in value or "\x02" in value:
+        raise ClientError(f"{name} {value!r} hold one of the separators \\x01 and \\x02")
+    return value
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

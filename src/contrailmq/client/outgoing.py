@@ -153,7 +153,7 @@ class Packer:
         body, flag = message.body, message.flag
         if not isinstance(flag, int) or not -1 << 31 <= flag < 1 << 31:
             raise ClientError(f"flag is {flag!r}, must be a whole number of 32 bits")
-        text = property_text(message)
+        text = property_text(message, names.RESERVED_PROPERTIES)
         if (
             text is None
             or type(body) is not bytes
@@ -187,7 +187,7 @@ class Packer:
         try:
             body = plain_batch(
                 messages, ids, first.topic, first.wait_stored, before_id,
-                self._settings.message_size_max,
+                self._settings.message_size_max, names.RESERVED_PROPERTIES,
             )  # fmt: skip
         except ValueError as error:
             raise LocalProtocolError(str(error)) from error

@@ -1,6 +1,6 @@
 """The short way of a single send: a frame from a template, an answer read by a lane.
 
-Theory of operation.  Most sends look alike: a plain message, a known route, an open connection
+Theory of operation.  Most sends look alike: a small body, a known route, an open connection
 that takes bytes.  For these a ``QuickTopic`` holds what does not change, per queue a template of
 the frame and the connection.  ``begin`` fills in the rest and writes; the answer comes back through
 ``SendAnswers``, which makes the receipt without making a command.  ``begin`` decides nothing and
@@ -40,6 +40,7 @@ _BODY_SIZE_MAX: Final = 16 * 1024  # larger ones are written from their own buff
 _TOPICS_MAX: Final = 4096
 _INT_MAX: Final = 0x7FFFFFFF
 _CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
+_RESERVED: Final = names.RESERVED_PROPERTIES
 _MARKS: Final = ("\u27eaf\u27eb", "\u27eag\u27eb", "\u27eah\u27eb", "\u27eai\u27eb")
 
 
@@ -104,7 +105,7 @@ class QuickSends:
         body = message.body
         if type(body) is not bytes or not 0 < len(body) < self._body_size_end:
             return None
-        flag, text = message.flag, property_text(message)
+        flag, text = message.flag, property_text(message, _RESERVED)
         if text is None or type(flag) is not int or not 0 <= flag <= _INT_MAX:
             return None
         counter = topic.counter = topic.counter + 1
