@@ -31,7 +31,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     "every waiter is told after any fsync": Mutant(
-        "flush", "if waiter.end_offset <= flushed:", "if True:", FLUSH
+        "group_commit", "if waiter.end_offset <= flushed:", "if True:", FLUSH
     ),
     "a failed fsync does not fence": Mutant(
         "flush", "            self.reason = reason\n", "            pass\n", FLUSH
@@ -48,8 +48,11 @@ MUTANTS = {
         "            pass",
         FLUSH,
     ),
+    "a failed fsync goes unnoticed": Mutant(
+        "group_commit", "if error is not None:", "if error is not None and False:", FLUSH
+    ),
     "waits never time out": Mutant(
-        "flush", "waiter.future.set_result(False)", "waiter.future.set_result(True)", FLUSH
+        "group_commit", "popleft().done(False)", "popleft().done(True)", FLUSH
     ),
     "readers do not follow the disk": Mutant(
         "store",

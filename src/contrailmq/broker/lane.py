@@ -12,7 +12,6 @@ certain of the last record of the read; then one future stands for all answers o
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Final
 
@@ -33,6 +32,7 @@ from contrailmq.protocol.codes import Language, ResponseCode
 from contrailmq.protocol.command import RESPONSE_FLAG, VERSION_ORDINAL, Command, decode
 from contrailmq.protocol.frame import FrameDecoder
 from contrailmq.protocol.names import is_retry_topic
+from contrailmq.store.group_commit import Outcome
 from contrailmq.store.settings import FlushDiskType
 from contrailmq.store.store import Store
 
@@ -167,23 +167,21 @@ class BrokerLane:
 
     def _hold(self, reply: bytes, connection: Connection) -> None:
         """Answer when the disk is certain of the last record of the read."""
-        flushed = self._store.wait_flushed(self._writer.end_offset())
-        if flushed is None:
-            connection.send([reply])
-            return
         self._held_size += len(reply)
-        flushed.add_done_callback(partial(self._release, reply, connection))
+        self._store.when_flushed(
+            self._writer.end_offset(), partial(self._release, reply, connection)
+        )
 
-    def _release(self, reply: bytes, connection: Connection, flushed: asyncio.Future[bool]) -> None:
+    def _release(self, reply: bytes, connection: Connection, outcome: Outcome) -> None:
         self._held_size -= len(reply)
-        if flushed.cancelled() or flushed.exception() is not None:
-            text = "the store stopped before its disk"
-            connection.send(_recoded(reply, ResponseCode.SERVICE_NOT_AVAILABLE, text))
-        elif flushed.result():
+        if outcome is True:
             connection.send([reply])
-        else:
+        elif outcome is False:
             text = "stored, but the disk was not certain in time"
             connection.send(_recoded(reply, ResponseCode.FLUSH_DISK_TIMEOUT, text))
+        else:
+            text = "the store stopped before its disk"
+            connection.send(_recoded(reply, ResponseCode.SERVICE_NOT_AVAILABLE, text))
 
 
 def _recoded(reply: bytes, code: ResponseCode, remark: str) -> list[Buffer]:

@@ -144,8 +144,8 @@ class CommitLog:
             return
         self._spare = (base, segment)
 
-    def flush_work(self) -> tuple[int, Callable[[], None]]:
-        """An offset, and what a thread has to do to make the log durable up to it."""
+    def flush_scope(self) -> tuple[int, list[Segment]]:
+        """An offset, and the segments whose sync makes the log durable up to it."""
         target = self.committed_offset if self.has_write_buffer else self.end_offset
         start = self.segments.base_of(self.flushed_offset)
         dirty = [
@@ -153,12 +153,7 @@ class CommitLog:
             for base in range(start, max(target, start + 1), self.segments.size)
             if (segment := self.segments.find(base)) is not None
         ]
-
-        def work() -> None:
-            for segment in dirty:
-                segment.sync()
-
-        return target, work
+        return target, dirty
 
     def sync_folders(self) -> None:
         """Make the names of all segments certain. Blocks; for recovery, which found them."""

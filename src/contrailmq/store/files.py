@@ -58,6 +58,11 @@ class Segment(Protocol):
         """All of its bytes; writable unless it was opened read-only."""
         ...
 
+    @property
+    def descriptor(self) -> int:
+        """What a thread can call fsync with; -1 when only ``sync`` will do."""
+        ...
+
     def reserve(self, start: int, end: int) -> None:
         """Give a range real blocks, so that writing it cannot fail; DiskFull if none are left."""
         ...

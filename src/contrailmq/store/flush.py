@@ -1,15 +1,14 @@
 """Making things durable: the log, the queues, the write buffer.
 
 **Log.**  Under asynchronous flush every ``flushIntervalCommitLog`` if enough pages are dirty, and
-thoroughly every ``flushCommitLogThoroughInterval``.  Under synchronous flush whoever waits wakes
-the service; all that wait share one fsync (group commit), and readers follow the disk.
+thoroughly every ``flushCommitLogThoroughInterval``.  Synchronous flush is ``group_commit``'s.
 
 **A failed fsync is final.**  The kernel may have dropped the pages and reports so once; a second
 try would succeed and lie.  So the waiting sends fail, the store is fenced, and the error leaves
 ``run``: only recovery from what the disk has can follow.
 
 An fsync in flight is never abandoned: a cancelled service waits for it, and its error outranks
-the cancellation.  Waits time out in the order they began, by one timer for all of them.
+the cancellation.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import NamedTuple
+from functools import partial
 
 from contrailmq.errors import StoreClosed, StoreError
 from contrailmq.lifecycle import uninterrupted
@@ -29,15 +27,10 @@ from contrailmq.store.commit_log import PAGE, CommitLog
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.index import Indexes
-from contrailmq.store.settings import FlushDiskType, StoreSettings
+from contrailmq.store.settings import StoreSettings
+from contrailmq.store.syncing import sync_all
 
 log = logging.getLogger(__name__)
-
-
-class _Waiter(NamedTuple):
-    end_offset: int
-    future: asyncio.Future[bool]
-    deadline: float
 
 
 class Fence:
@@ -73,35 +66,12 @@ class LogFlush:
         self._fence = fence
         self._executor = executor
         self._wake = asyncio.Event()
-        self._waiters: deque[_Waiter] = deque()
-        self._timer: asyncio.TimerHandle | None = None
         self._thorough_at = 0.0
         self.on_flushed: Callable[[int], None] = lambda offset: None
-
-    @property
-    def is_sync(self) -> bool:
-        """Whether sends wait for the disk."""
-        return self.settings.flush_disk_type is FlushDiskType.SYNC
 
     def wake(self) -> None:
         """Flush soon."""
         self._wake.set()
-
-    def wait_flushed(self, end_offset: int) -> asyncio.Future[bool]:
-        """True once everything before ``end_offset`` is on disk, False when that took too long."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
-        if self._fence.reason is not None:
-            future.set_exception(StoreClosed(self._fence.reason))
-        elif end_offset <= self._log.flushed_offset:
-            future.set_result(True)
-        else:
-            deadline = loop.time() + self.settings.sync_flush_timeout_ms / 1000
-            self._waiters.append(_Waiter(end_offset, future, deadline))
-            if self._timer is None:
-                self._timer = loop.call_at(deadline, self._expire)
-            self._wake.set()
-        return future
 
     async def run(self) -> None:
         """Flush until cancelled, then once more."""
@@ -115,24 +85,24 @@ class LogFlush:
             if self._fence.reason is None:
                 await self.flush()
             raise
-        finally:
-            self._fail_waiters(StoreClosed(self._fence.reason or "flush has stopped"))
 
     async def flush(self) -> None:
-        """Make everything written so far durable, and tell those who wait."""
-        target, work = self._log.flush_work()
+        """Make everything written so far durable."""
+        target, segments = self._log.flush_scope()
         if target > self._log.flushed_offset:
             store_ms = self._log.writer.store_ms
+            work = partial(sync_all, segments)
             await blocking(self._executor, work, self._fence, what="flush of the log")
-            self._log.flushed_offset = max(self._log.flushed_offset, target)
-            self._checkpoint.log_ms = max(self._checkpoint.log_ms, store_ms)
-            self.on_flushed(self._log.flushed_offset)
+            self._advance(target, store_ms)
         self._thorough_at = asyncio.get_running_loop().time()
-        self._settle()
+
+    def _advance(self, target: int, store_ms: int) -> None:
+        """The disk has everything before ``target``."""
+        self._log.flushed_offset = max(self._log.flushed_offset, target)
+        self._checkpoint.log_ms = max(self._checkpoint.log_ms, store_ms)
+        self.on_flushed(self._log.flushed_offset)
 
     def _is_due(self) -> bool:
-        if self._waiters or self.is_sync:
-            return True
         waited = asyncio.get_running_loop().time() - self._thorough_at
         if waited * 1000 >= self.settings.flush_thorough_ms:
             return True
@@ -147,43 +117,6 @@ class LogFlush:
         except TimeoutError:
             pass  # the timed flush of ASYNC_FLUSH
         self._wake.clear()
-
-    def _settle(self) -> None:
-        waiters, flushed = self._waiters, self._log.flushed_offset
-        left: deque[_Waiter] = deque()
-        for waiter in waiters:
-            if waiter.future.done():
-                continue
-            if waiter.end_offset <= flushed:
-                waiter.future.set_result(True)
-            else:
-                left.append(waiter)
-        self._waiters = left
-        if left:
-            self._wake.set()
-        elif self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _expire(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = None
-        while self._waiters and self._waiters[0].deadline <= loop.time():
-            waiter = self._waiters.popleft()
-            if not waiter.future.done():
-                waiter.future.set_result(False)
-        if self._waiters:
-            self._timer = loop.call_at(self._waiters[0].deadline, self._expire)
-
-    def _fail_waiters(self, error: StoreClosed) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiters, self._waiters = self._waiters, deque()
-        for waiter in waiters:
-            if not waiter.future.done():
-                waiter.future.set_exception(error)
-                waiter.future.exception()  # nobody may be left who asks
 
 
 class QueueFlush:

@@ -52,6 +52,11 @@ class OsSegment:
             raise StoreError(f"{self.path} is closed")
         return self._buffer
 
+    @property
+    def descriptor(self) -> int:
+        """The descriptor that is held, or -1."""
+        return self._fd
+
     def reserve(self, start: int, end: int) -> None:
         """Real blocks for a range."""
         fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDWR | os.O_CLOEXEC)

@@ -3,7 +3,8 @@
 ``open`` takes the lock, loads what is on disk and recovers; ``run`` keeps flushing and preparing
 until cancelled; ``aclose`` leaves the directory clean.  Everything else is called on the loop and
 does not wait.  The parts: ``CommitLog`` (segments), ``Writing`` (append), ``Derivation`` (log →
-queues, index), ``Reading``, ``LogFlush``/``QueueFlush``/``BufferCommit``, ``Ahead``.
+queues, index), ``Reading``, ``LogFlush`` or ``GroupCommit``, ``QueueFlush``, ``BufferCommit``,
+``Ahead``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Lock
 from contrailmq.store.flush import BufferCommit, Fence, LogFlush, QueueFlush
+from contrailmq.store.group_commit import GroupCommit, Outcome
 from contrailmq.store.index import Indexes
 from contrailmq.store.keep import Keeping
 from contrailmq.store.layout import Layout
@@ -110,7 +112,8 @@ class Store:
     def _build_services(self) -> None:
         assert self._checkpoint is not None
         settings, fence, executor = self.settings, self.fence, self._executor
-        self._flush = LogFlush(
+        kind = GroupCommit if self._is_sync else LogFlush
+        self._flush = kind(
             settings, self.log, checkpoint=self._checkpoint, fence=fence, executor=executor
         )
         self._flush.on_flushed = self._on_flushed
@@ -235,7 +238,16 @@ class Store:
 
     def wait_flushed(self, end_offset: int) -> asyncio.Future[bool] | None:
         """For a send that waits for the disk; None when there is nothing to wait for."""
-        return self._flush.wait_flushed(end_offset) if self._is_sync else None
+        flush = self._flush
+        return flush.wait_flushed(end_offset) if isinstance(flush, GroupCommit) else None
+
+    def when_flushed(self, end_offset: int, done: Callable[[Outcome], None]) -> None:
+        """Call back when the disk is certain, at once when nobody waits for it."""
+        flush = self._flush
+        if isinstance(flush, GroupCommit):
+            flush.when_flushed(end_offset, done)
+        else:
+            done(True)
 
     def writeable_reason(self) -> str | None:
         """Why nothing can be written now; None when it can."""

@@ -221,6 +221,8 @@ class SimLock:
 class SimSegment:
     """A file of fixed size, open."""
 
+    descriptor = -1
+
     def __init__(self, files: SimFiles, path: str, content: _Content, *, writable: bool) -> None:
         self.path = path
         self.size = len(content.cache)
