@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from bench.memory import PeakAnonymous, status_kb
+
 ROOT = Path(__file__).resolve().parents[1]
 JAVA_OPENS = (
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
@@ -20,6 +22,8 @@ JAVA_OPENS = (
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
 BOOT_S = 60.0
+_HEADER = b'{"code":26,"flag":0,"language":"JAVA","opaque":1,"version":407}'  # its configuration
+_PROBE = (len(_HEADER) + 4).to_bytes(4, "big") + len(_HEADER).to_bytes(4, "big") + _HEADER
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -50,28 +54,32 @@ class BrokerProcess:
         self.namesrv_port = free_port()
         self.processes: list[subprocess.Popen[bytes]] = []
         self.start_s = 0.0
-        self.anonymous_peak = 0
 
     def __enter__(self) -> Self:
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)
         began = time.perf_counter()
         self._start()
-        self._wait_for_port()
+        self._wait_until_ready()
         self.start_s = time.perf_counter() - began
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stop()
+        self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def restart(self) -> None:
         """Stop cleanly and start again over the same store; returns when it serves."""
-        self._stop()
-        self._start()
-        self._wait_for_port()
+        self.stop()
+        self.start()
 
-    def _stop(self) -> None:
+    def start(self) -> None:
+        """Start again over the same store; returns when it serves."""
+        self._start()
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop cleanly, within a bound; its store stays."""
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
@@ -85,12 +93,12 @@ class BrokerProcess:
     def _start(self) -> None:
         raise AssertionError("a kind of broker says how it starts")
 
-    def _wait_for_port(self) -> None:
+    def _wait_until_ready(self) -> None:
+        """Until it answers a request."""
         deadline = time.monotonic() + BOOT_S
         while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+            if _answers(self.port):
+                return
             if any(process.poll() is not None for process in self.processes):
                 break
             time.sleep(0.005)
@@ -116,15 +124,33 @@ class BrokerProcess:
             total += int(fields[11]) + int(fields[12])
         return total / TICKS
 
+    @property
+    def pids(self) -> list[int]:
+        """Its processes."""
+        return [process.pid for process in self.processes]
+
     def anonymous(self) -> int:
-        """Bytes of memory that are its own now; the peak of what was seen is kept."""
-        total = 0
-        for process in self.processes:
-            for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-                if line.startswith("RssAnon:"):
-                    total += int(line.split()[1]) * 1024
-        self.anonymous_peak = max(self.anonymous_peak, total)
-        return total
+        """Bytes of memory that are its own now."""
+        found = (status_kb(pid, "RssAnon") for pid in self.pids)
+        return sum(line.get("RssAnon", 0) for line in found) * 1024
+
+    def watch(self) -> PeakAnonymous:
+        """A block during which its memory is looked at often."""
+        return PeakAnonymous(self.pids)
+
+    def resident_peak(self) -> int:
+        """The most it ever had in memory, in bytes, mapped files of the store included."""
+        found = (status_kb(pid, "VmHWM") for pid in self.pids)
+        return sum(line.get("VmHWM", 0) for line in found) * 1024
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
+            peer.sendall(_PROBE)
+            return len(peer.recv(4)) > 0
+    except OSError:
+        return False
 
 
 class OurBroker(BrokerProcess):
@@ -169,7 +195,7 @@ class JavaBroker(BrokerProcess):
             "storePathCommitLog": str(self.store / "commitlog"),
             **self.conf,
         }
-        (self.home / "conf").mkdir()
+        (self.home / "conf").mkdir(exist_ok=True)
         (self.home / "broker.conf").write_text("".join(f"{k}={v}\n" for k, v in conf.items()))
         (self.home / "namesrv.conf").write_text(f"listenPort={self.namesrv_port}\n")
         quiet = "<configuration><root level='OFF'/></configuration>"

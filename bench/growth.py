@@ -1,104 +1,156 @@
-"""How cost grows: topics, connections, waiting consumers, size of the log. One JSON line a point.
+"""How cost grows: topics, connections, consumers, size of the log. One JSON line a point.
 
-    python -m bench growth [--log-gb 1,5,20]
+    python -m bench growth [--log-gb 1,5,20] [--only SERIES]
 
-Each point gives processor time per message (other load on the machine changes it little), or what
-an idle broker uses.  Nothing may grow faster than its cause.
+A point gives processor time per message (other load on the machine changes it little), memory, or
+the time of a start.  For each of them a line says how steeply it grows: the exponent of the power
+law that fits all points, and the steepest step between two neighbours.  An exponent of 1 is linear;
+nothing may be above.  Points, verdicts and the picture go to ``bench/out``; a run of everything
+also puts them between the markers of docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
+import math
+import os
+import resource
+import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.brokers import OurBroker
-from bench.compare import OUT, build_loadgen, call, drop_from_page_cache
+from bench.brokers import ROOT, OurBroker
+from bench.load import OUT, build_loadgen, call, settle
+from bench.memory import evict
+from bench.plot import Panel, curves
+from bench.report import IMAGES, replace_marked
 from contrailmq.protocol.command import Command
 
+Row = dict[str, Any]
 TOPICS = (1, 10, 100, 1_000, 10_000)
 CONNECTIONS = (1, 10, 100, 1_000, 5_000)
 CONSUMERS = (1, 10, 100)
-IDLE_S = 5.0
+DELIVERIES_PER_S = 20_000
+IDLE = ((0, 0), (1_000, 0), (1_000, 1_000))
+IDLE_S, IDLE_CPU_MAX = 10.0, 1.0
+SLOPE_MAX = 1.1  # 1 and what a measurement may be off
+DISK_SPARE = 8e9
+MARKS = ("<!-- growth:begin -->", "<!-- growth:end -->")
 
 
 def main(arguments: list[str]) -> int:
-    """Measure every series and write ``bench/out/growth.jsonl``."""
-    parser = argparse.ArgumentParser(prog="python -m bench growth", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--log-gb", default="1,5", help="sizes of the log, in GB")
+    """Measure every series; 1 when one grows faster than its cause."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench growth",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seconds", type=float, default=3, help="of one point (3)")
+    parser.add_argument("--log-gb", default="1,5,20", help="sizes of the log in GB (1,5,20)")
+    parser.add_argument("--only", default="", choices=("", *SERIES), help="one series")
     options = parser.parse_args(arguments)
-    loadgen = build_loadgen()
-    rows: list[dict[str, Any]] = []
+    _raise_file_limit()
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="contrail-growth-") as home:
-        place = Path(home)
-        for series in (_topics, _connections, _consumers, _idle, _log_size):
-            for row in series(place, loadgen, options):
-                print(json.dumps(row), flush=True)
-                rows.append(row)
-    (OUT / "growth.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return 0
+        for name, series in SERIES.items():
+            if options.only in ("", name):
+                for row in series(Path(home) / name, build_loadgen(), options):
+                    row = {"series": name} | row
+                    print(json.dumps(row), flush=True)
+                    rows.append(row)
+    found = verdicts(rows)
+    return _write(rows, found, is_whole=not options.only)
 
 
-def _cost(broker: OurBroker, loadgen: Path, arguments: list[str]) -> dict[str, Any]:
+def _write(rows: list[Row], found: list[Row], *, is_whole: bool) -> int:
+    for row in found:
+        print(json.dumps(row), flush=True)
+    lines = "".join(json.dumps(row) + "\n" for row in [*rows, *found])
+    (OUT / "growth.jsonl").write_text(lines)
+    text = "\n".join(table(rows, found))
+    (OUT / "growth.md").write_text(text + "\n")
+    picture = draw(rows)
+    (OUT / "growth.svg").write_text(picture)
+    if is_whole:
+        (IMAGES / "growth.svg").write_text(picture)
+        shown = f"{text}\n\n![How cost grows](img/growth.svg)"
+        replace_marked(ROOT / "docs" / "performance.md", shown, marks=MARKS)
+    print("\n" + text)
+    return 0 if all(row["verdict"] == "met" for row in found) else 1
+
+
+def _raise_file_limit() -> None:
+    """As many files as are allowed: thousands of connections on both sides."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _cost(broker: OurBroker, loadgen: Path, arguments: list[str]) -> Row:
+    settle()
     before = broker.cpu_s()
-    sample = call(loadgen, broker, arguments)
+    with broker.watch() as memory:
+        sample = call(loadgen, broker, arguments)
     messages = max(sample["messages_per_s"] * sample["seconds"], 1)
     return {
         "cpu_us_per_message": round((broker.cpu_s() - before) / messages * 1e6, 2),
         "messages_per_s": round(sample["messages_per_s"]),
         "p99_us": sample["p99_us"],
         "errors": sample["errors"],
-        "anonymous_mb": round(broker.anonymous() / 1e6, 1),
+        "anonymous_mb": round(memory.peak / 1e6, 1),
     }
 
 
-def _topics(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    with OurBroker(home / "topics", {}) as broker:
+def _topics(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
+    with OurBroker(home, {}) as broker:
         for count in TOPICS:
             target = ["-t", f"t{count}", "-T", str(count), "-q", "4"]
+            began = time.perf_counter()
             call(loadgen, broker, ["create", *target])
+            created_s = time.perf_counter() - began
             load = ["send", *target, "-c", "16", "-w", "64", "-s", str(options.seconds)]
             call(loadgen, broker, load)  # makes the queues
-            yield {"series": "topics", "count": count} | _cost(broker, loadgen, load)
+            row = {"count": count, "create_us": round(created_s / count * 1e6)}
+            row |= _cost(broker, loadgen, load)
+            began = time.perf_counter()
+            broker.restart()
+            yield row | {"restart_s": round(time.perf_counter() - began, 2)}
 
 
-def _connections(
-    home: Path, loadgen: Path, options: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
-    with OurBroker(home / "connections", {}) as broker:
+def _connections(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
+    with OurBroker(home, {}) as broker:
         call(loadgen, broker, ["create", "-t", "c", "-q", "16"])
+        call(loadgen, broker, ["send", "-t", "c", "-q", "16", "-c", "16", "-w", "64", "-s", "1"])
         for count in CONNECTIONS:
             load = ["send", "-t", "c", "-q", "16", "-c", str(count), "-w", "1"]
             row = _cost(broker, loadgen, [*load, "-s", str(options.seconds)])
-            yield {"series": "connections", "count": count} | row
+            yield {"count": count} | row
 
 
-def _consumers(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    with OurBroker(home / "consumers", {}) as broker:
-        call(loadgen, broker, ["create", "-t", "p", "-q", "16"])
-        fill = ["send", "-t", "p", "-q", "16", "-c", "16", "-w", "64", "-s", str(options.seconds)]
-        call(loadgen, broker, fill)
+def _consumers(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
+    """Consumers that wait at the end of one queue: each message wakes them all."""
+    with OurBroker(home, {}) as broker:
+        call(loadgen, broker, ["create", "-t", "p", "-q", "1"])
         for count in CONSUMERS:
-            load = ["pull", "-t", "p", "-q", "16", "-c", str(count), "-w", "1"]
-            row = _cost(broker, loadgen, [*load, "-s", str(options.seconds)])
-            yield {"series": "consumers", "count": count} | row
+            load = ["latency", "-t", "p", "-q", "1", "-c", str(count)]
+            load += ["-r", str(DELIVERIES_PER_S // 10 // count), "-s", str(options.seconds)]
+            yield {"count": count} | _cost(broker, loadgen, load)
 
 
-def _idle(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    with OurBroker(home / "idle", {}) as broker:
+def _idle(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
+    with OurBroker(home, {}) as broker:
         call(loadgen, broker, ["create", "-t", "w", "-q", "16"])
-        for connections, polls in ((0, 0), (1_000, 0), (1_000, 1_000)):
+        for connections, polls in IDLE:
             with contextlib.ExitStack() as stack:
                 sockets = [
                     stack.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
-                    for _ in range(connections)
+                    for _ in range(connections + polls)
                 ]
                 for index, peer in enumerate(sockets[:polls]):
                     peer.sendall(_long_poll(index).encode())
@@ -107,8 +159,7 @@ def _idle(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[di
                 time.sleep(IDLE_S)
                 used = (broker.cpu_s() - before) / (time.monotonic() - began)
                 yield {
-                    "series": "idle",
-                    "count": connections,
+                    "connections": connections,
                     "long_polls": polls,
                     "cpu_percent": round(100 * used, 2),
                     "anonymous_mb": round(broker.anonymous() / 1e6, 1),
@@ -124,25 +175,133 @@ def _long_poll(index: int) -> Command:
     return Command(11, fields=fields, opaque=index)
 
 
-def _log_size(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    for gigabytes in map(float, options.log_gb.split(",")):
-        with OurBroker(home / "log", {}) as broker:
-            call(loadgen, broker, ["create", "-t", "l", "-q", "16"])
-            size = 0
-            while size < gigabytes * 1e9:
-                load = ["send", "-t", "l", "-q", "16", "-c", "4", "-w", "8", "-b", "16384"]
-                call(loadgen, broker, [*load, "-s", "2"])
-                size = sum(
-                    file.stat().st_blocks * 512 for file in (broker.store / "commitlog").iterdir()
-                )
-            row = _cost(
-                broker, loadgen, ["pull", "-t", "l", "-q", "16", "-c", "4", "-w", "1", "-s", "2"]
-            )
-            drop_from_page_cache(broker.store)
+def _log_size(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
+    """One log that grows: small messages at the end of it, pulls from its cold beginning, a start.
+
+    The filling is of 64 KB bodies, so that it is the disk that takes the time.
+    """
+    with OurBroker(home, {}) as broker:
+        target = ["-t", "l", "-q", "16"]
+        call(loadgen, broker, ["create", *target])
+        written = 0.0
+        for gigabytes in map(float, options.log_gb.split(",")):
+            missing = int((gigabytes * 1e9 - written) / 65_800)
+            if shutil.disk_usage(broker.home).free < missing * 65_800 + DISK_SPARE:
+                print(f"log of {gigabytes:g} GB: the disk has no room for it", flush=True)
+                return
+            while missing > 0:
+                part = min(missing, 100_000)  # a call of the generator has a time limit
+                fill = ["send", *target, "-c", "4", "-w", "8", "-b", "65536", "-N", str(part)]
+                call(loadgen, broker, [*fill, "-s", "250"])
+                missing -= part
+            written = gigabytes * 1e9
+            row = _cost(broker, loadgen, ["send", *target, "-c", "16", "-w", "64", "-s", "2"])
+            evict(broker.store, broker.pids)
+            pulled = _cost(broker, loadgen, ["pull", *target, "-c", "4", "-w", "1", "-s", "2"])
+            row["pull_cpu_us_per_message"] = pulled["cpu_us_per_message"]
+            row["pull_messages_per_s"] = pulled["messages_per_s"]
+            broker.stop()
+            os.sync()
+            evict(broker.store, [])
             began = time.perf_counter()
-            broker.restart()
-            yield {
-                "series": "log",
-                "gb": round(size / 1e9, 1),
-                "start_s": round(time.perf_counter() - began, 2),
-            } | row
+            broker.start()
+            yield {"gb": gigabytes, "start_s": round(time.perf_counter() - began, 2)} | row
+
+
+SERIES: dict[str, Callable[[Path, Path, argparse.Namespace], Iterator[Row]]] = {
+    "topics": _topics,
+    "connections": _connections,
+    "consumers": _consumers,
+    "idle": _idle,
+    "log": _log_size,
+}
+GROWS = (  # series, cause, what grows, its name
+    ("topics", "count", "cpu_us_per_message", "CPU µs per send, by topics"),
+    ("topics", "count", "anonymous_mb", "anonymous MB, by topics of 4 queues"),
+    ("topics", "count", "restart_s", "seconds of a restart, by topics"),
+    ("connections", "count", "cpu_us_per_message", "CPU µs per send, by connections"),
+    ("connections", "count", "anonymous_mb", "anonymous MB, by connections"),
+    ("consumers", "count", "cpu_us_per_message", "CPU µs per delivery, by waiting consumers"),
+    ("log", "gb", "cpu_us_per_message", "CPU µs per send, by GB of log"),
+    ("log", "gb", "pull_cpu_us_per_message", "CPU µs per 64 KB pulled cold, by GB of log"),
+    ("log", "gb", "start_s", "seconds of a start (cold files), by GB of log"),
+    ("log", "gb", "anonymous_mb", "anonymous MB, by GB of log"),
+)
+
+
+def _points(rows: list[Row], series: str, cause: str, what: str) -> list[tuple[float, float]]:
+    return [(row[cause], row[what]) for row in rows if row["series"] == series]
+
+
+def verdicts(rows: list[Row]) -> list[Row]:
+    """How steeply each thing grows, and what idling costs."""
+    found: list[Row] = []
+    for series, cause, what, name in GROWS:
+        points = _points(rows, series, cause, what)
+        if len(points) > 1:
+            fit, steepest = slopes(points)
+            is_met = fit <= SLOPE_MAX and steepest <= SLOPE_MAX
+            found.append(
+                {"growth": name, "exponent": round(fit, 2), "steepest": round(steepest, 2),
+                 "verdict": "met" if is_met else "missed"}
+            )  # fmt: skip
+    idle = [row["cpu_percent"] for row in rows if row["series"] == "idle"]
+    if idle:
+        is_met = max(idle) < IDLE_CPU_MAX
+        name = "CPU % idle, 1,000 idle connections and 1,000 waiting long polls"
+        found.append(
+            {"growth": name, "percent": idle[-1], "verdict": "met" if is_met else "missed"}
+        )
+    return found
+
+
+def slopes(points: list[tuple[float, float]]) -> tuple[float, float]:
+    """The exponent of the power law that fits, and the steepest step between neighbours."""
+    logs = [(math.log(x), math.log(max(y, 1e-3))) for x, y in points]
+    mean_x = sum(x for x, _ in logs) / len(logs)
+    mean_y = sum(y for _, y in logs) / len(logs)
+    across = sum((x - mean_x) ** 2 for x, _ in logs)
+    fit = sum((x - mean_x) * (y - mean_y) for x, y in logs) / across
+    steps = itertools.pairwise(logs)
+    return fit, max((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in steps)
+
+
+def table(rows: list[Row], found: list[Row]) -> list[str]:
+    """Points and verdicts for people."""
+    lines = [
+        f"Measured {time.strftime('%Y-%m-%d')} on {os.cpu_count()} cores.",
+        "",
+        "| what, by what | points | exponent | steepest step | no worse than linear |",
+        "|---|---|---|---|---|",
+    ]
+    by_name = {row["growth"]: row for row in found}
+    for series, cause, what, name in GROWS:
+        if name in by_name:
+            points = ", ".join(f"{x:,g}: {y:g}" for x, y in _points(rows, series, cause, what))
+            row = by_name[name]
+            lines.append(
+                f"| {name} | {points} | {row['exponent']} | {row['steepest']} | {row['verdict']} |"
+            )
+    for row in found:
+        if "percent" in row:
+            points = ", ".join(
+                f"{r['connections']} + {r['long_polls']}: {r['cpu_percent']} %"
+                for r in rows
+                if r["series"] == "idle"
+            )
+            lines.append(f"| {row['growth']} | {points} | | | {row['verdict']} (< 1 %) |")
+    return lines
+
+
+def draw(rows: list[Row]) -> str:
+    """All curves on one page."""
+    panels = []
+    for series, cause, what, name in GROWS:
+        points = _points(rows, series, cause, what)
+        if len(points) > 1:
+            title, _, x_name = name.partition(", by ")
+            panels.append(Panel(title=title, x_name=x_name, points=points, is_total=what in TOTALS))
+    return curves(panels, title="How cost grows (dashed: linear growth of the whole)")
+
+
+TOTALS = {"anonymous_mb", "restart_s", "start_s"}

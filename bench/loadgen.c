@@ -1,14 +1,18 @@
 /* loadgen: drive any RocketMQ remoting broker from one light thread, and print one JSON line.
  *
  *   loadgen create   -H host -P port -t topic -q queues [-T topics]
- *   loadgen send     -c connections -w in_flight -b body_bytes -s seconds [-r rate] [-x] [-n batch]
- *   loadgen pull     -c connections -w in_flight -m max_messages -s seconds [-f TAG:expr|SQL92:expr]
- *   loadgen latency  -r rate -b body_bytes -s seconds       (a producer and a long-polling consumer)
+ *   loadgen send     -c connections -w in_flight -b body_bytes -s seconds [-r rate] [-N messages] [-x] [-n batch]
+ *   loadgen pull     -c connections -w in_flight -m max_messages -s seconds [-f TAG:expr|SQL92:expr] [-o]
+ *   loadgen latency  -r rate -b body_bytes -s seconds [-c readers]  (a producer and long-polling consumers)
  *
  * Without -r the loop is closed: each connection keeps -w requests in flight, and a latency is the
  * time from write to answer.  With -r it is open: requests are due at fixed moments whether or not
  * the broker keeps up, and a latency counts from the moment the request was due, so that a stall is
- * seen by every request it delays (no coordinated omission).
+ * seen by every request it delays (no coordinated omission); the run ends when all that were due are
+ * answered, and what is not answered ten seconds after the last was due counts as an error.
+ *
+ * -N ends a closed loop of sends after exactly so many messages, for equal fills of two brokers.
+ * -o pulls every queue once, to its end, instead of beginning again ("caught_up" says whether it did).
  *
  * -x writes binary headers.  -T n spreads the load over n topics named topic-0 ... topic-(n-1).
  * Answers are matched to requests by their opaque, so they may come in any order.
@@ -18,20 +22,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #define IN_SIZE (4u << 20)
 #define BUCKETS 2400000 /* microseconds; what is slower is counted in the last one */
+#define DRAIN_US 10000000
+#define SPIN_US 40 /* the last stretch before a moment is spent asking, for a sleep ends late */
 
 typedef struct {
-    int fd, number, queue, free_count, *free_slots, want_write;
+    int fd, number, queue, free_count, *free_slots, want_write, done;
     uint64_t *started;
     char *out, *in;
     size_t out_size, out_sent, out_room, in_size;
@@ -42,8 +50,9 @@ typedef struct {
 static const char *host = "127.0.0.1", *topic = "bench", *mode;
 static const char *filter_type = "TAG", *filter_text = "*";
 static int port = 10911, connections = 1, window = 1, body_size = 128, queues = 4, topics = 1;
-static int batch = 0, max_messages = 32, binary = 0;
+static int batch = 0, max_messages = 32, binary = 0, once = 0, readers_done = 0;
 static double seconds = 5, rate = 0;
+static uint64_t messages_max = 0, messages_issued = 0;
 static char *body;
 static int payload_size;
 static uint32_t *histogram;
@@ -56,6 +65,17 @@ static uint64_t now_us(void) {
 }
 static void put32(char *at, uint32_t value) { value = htonl(value); memcpy(at, &value, 4); }
 static uint32_t get32(const char *at) { uint32_t value; memcpy(&value, at, 4); return ntohl(value); }
+/* What happens until a moment, to within microseconds: epoll_wait counts in milliseconds. */
+static int wait_until(int epoll, struct epoll_event *events, int room, uint64_t due) {
+    uint64_t now = now_us();
+    if (due > now + SPIN_US) {
+        uint64_t left = due - now - SPIN_US / 2;
+        struct timespec timeout = {left / 1000000, left % 1000000 * 1000};
+        struct pollfd waited = {.fd = epoll, .events = POLLIN};
+        ppoll(&waited, 1, &timeout, 0);
+    }
+    return epoll_wait(epoll, events, room, 0);
+}
 static void die(const char *what) { perror(what); exit(1); }
 
 static void note(uint64_t latency) { histogram[latency < BUCKETS ? latency : BUCKETS - 1]++; }
@@ -198,6 +218,9 @@ static void flush_out(Connection *c, int epoll) {
         c->want_write = blocked;
     }
 }
+static int may_issue(const Connection *c) {
+    return c->free_count && !c->done && (!messages_max || messages_issued < messages_max);
+}
 static void issue(Connection *c, uint64_t due) {
     int slot = c->free_slots[--c->free_count];
     uint32_t opaque = slot;
@@ -212,8 +235,19 @@ static void issue(Connection *c, uint64_t due) {
     if (*mode == 'p') {
         c->slot_queue[slot] = c->queue;
         c->out_size += make_pull(frame, opaque, c->queue, c->offsets[c->queue], 0);
-    } else
+    } else {
         c->out_size += make_send(frame, opaque, (c->queue++) % queues, body, payload_size, batch);
+        messages_issued += batch ? batch : 1;
+    }
+}
+static void queue_ended(Connection *c, int queue) {
+    if (!once) {
+        c->offsets[queue] = 0;
+        c->queue = (queue + 1) % queues;
+    } else if (!c->done && (c->queue = queue + connections) >= queues) {
+        c->done = 1;
+        readers_done++;
+    }
 }
 static void handle(Connection *c, const char *frame, uint32_t size, uint64_t now) {
     uint32_t word = get32(frame + 4), header = word & 0xFFFFFF;
@@ -235,13 +269,12 @@ static void handle(Connection *c, const char *frame, uint32_t size, uint64_t now
         while (at + 4 <= end) { messages++; at += get32(at); }
         c->offsets[queue] = answer_field(frame, header, is_binary, "nextBeginOffset");
     } else if (code == 19 || code == 21) {
-        c->offsets[queue] = 0;
-        c->queue = (queue + 1) % queues;
+        queue_ended(c, queue);
     } else if (code == 20) {
         c->offsets[queue] = answer_field(frame, header, is_binary, "nextBeginOffset");
     } else { errors++; error_code_last = code; }
 }
-static void read_in(Connection *c, uint64_t now) {
+static void read_in(Connection *c) {
     for (;;) {
         ssize_t n = read(c->fd, c->in + c->in_size, IN_SIZE - c->in_size);
         if (n == 0) { fprintf(stderr, "the broker closed a connection\n"); exit(3); }
@@ -251,6 +284,7 @@ static void read_in(Connection *c, uint64_t now) {
         }
         c->in_size += n;
         size_t at = 0;
+        uint64_t now = now_us();
         while (c->in_size - at >= 8) {
             uint32_t size = get32(c->in + at);
             if (c->in_size - at - 4 < size) break;
@@ -274,10 +308,10 @@ static uint64_t percentile(double share) {
 static void report(double elapsed) {
     printf("{\"mode\":\"%s\",\"connections\":%d,\"in_flight\":%d,\"body\":%d,\"batch\":%d,\"binary\":%s,"
            "\"rate\":%.0f,\"seconds\":%.3f,\"requests\":%llu,\"messages_per_s\":%.0f,\"mb_per_s\":%.1f,"
-           "\"errors\":%llu,\"last_error\":%llu,\"p50_us\":%llu,\"p99_us\":%llu,\"p999_us\":%llu,\"max_us\":%llu}\n",
+           "\"caught_up\":%s,\"errors\":%llu,\"last_error\":%llu,\"p50_us\":%llu,\"p99_us\":%llu,\"p999_us\":%llu,\"max_us\":%llu}\n",
            mode, connections, window, body_size, batch, binary ? "true" : "false", rate, elapsed,
            (unsigned long long)answered, messages / elapsed, bytes_read / elapsed / 1e6,
-           (unsigned long long)errors, (unsigned long long)error_code_last,
+           once && readers_done == connections ? "true" : "false", (unsigned long long)errors, (unsigned long long)error_code_last,
            (unsigned long long)percentile(0.5), (unsigned long long)percentile(0.99),
            (unsigned long long)percentile(0.999), (unsigned long long)percentile(0.9999999));
 }
@@ -287,32 +321,38 @@ static void run_load(void) {
     struct epoll_event events[512];
     for (int i = 0; i < connections; i++) open_connection(&all[i], i, epoll);
     uint64_t begin_at = now_us(), end_at = begin_at + (uint64_t)(seconds * 1e6), issued = 0;
+    uint64_t total = (uint64_t)(rate * seconds);
     double gap = rate > 0 ? 1e6 / rate : 0;
-    if (!gap)
+    if (gap) end_at += DRAIN_US;
+    else
         for (int i = 0; i < connections; i++) {
-            while (all[i].free_count) issue(&all[i], now_us());
+            while (may_issue(&all[i])) issue(&all[i], now_us());
             flush_out(&all[i], epoll);
         }
     for (uint64_t now; (now = now_us()) < end_at;) {
+        uint64_t next = now + 100000;
         if (gap) { /* everything that is due by now, on the connections in turn */
-            while (begin_at + issued * gap <= now) {
+            if (answered >= total) break;
+            while (issued < total && begin_at + issued * gap <= now) {
                 Connection *c = &all[issued % connections];
                 if (!c->free_count) break; /* still counted from when it was due */
                 issue(c, begin_at + (uint64_t)(issued * gap));
                 issued++;
                 flush_out(c, epoll);
             }
-        }
-        int n = epoll_wait(epoll, events, 512, gap ? (gap > 2000 ? 1 : 0) : 100);
-        now = now_us();
+            if (issued < total && begin_at + issued * gap > now) next = begin_at + issued * gap;
+        } else if ((messages_max && messages + errors >= messages_max) || readers_done == connections)
+            break;
+        int n = gap ? wait_until(epoll, events, 512, next) : epoll_wait(epoll, events, 512, 100);
         for (int i = 0; i < n; i++) {
             Connection *c = events[i].data.ptr;
-            if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_in(c, now);
-            if (!gap)
-                while (c->free_count) issue(c, now);
+            if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_in(c);
+            if (!gap && may_issue(c))
+                for (now = now_us(); may_issue(c);) issue(c, now);
             flush_out(c, epoll);
         }
     }
+    if (gap) errors += total - answered;
     report((now_us() - begin_at) / 1e6);
 }
 static uint32_t call(int fd, char *frame, size_t size) { /* one blocking round trip; the code */
@@ -340,67 +380,75 @@ static void run_create(void) {
     }
     printf("{\"mode\":\"create\",\"topics\":%d}\n", topics);
 }
+typedef struct { int fd; long offset; size_t in_size; char *in; } Reader;
+
+static void ask(Reader *r) {
+    char pull[4096];
+    size_t size = make_pull(pull, 7, 0, r->offset, 15000);
+    if (write(r->fd, pull, size) != (ssize_t)size) die("write");
+}
+static void take(Reader *r) { /* what has come for one reader; a whole answer is followed by the next pull */
+    ssize_t got = read(r->fd, r->in + r->in_size, IN_SIZE - r->in_size);
+    if (got == 0) { fprintf(stderr, "the broker closed a connection\n"); exit(3); }
+    if (got < 0) return;
+    r->in_size += got;
+    while (r->in_size >= 8 && r->in_size >= 4 + (size_t)get32(r->in)) {
+        uint32_t frame_size = get32(r->in), header = get32(r->in + 4) & 0xFFFFFF;
+        int is_binary = get32(r->in + 4) >> 24, code = answer_code(r->in, header, is_binary);
+        uint64_t now = now_us(), due;
+        if (code == 0) {
+            char *at = r->in + 8 + header, *end = r->in + 4 + frame_size;
+            for (; at + 96 <= end; at += get32(at)) {
+                memcpy(&due, at + 88, 8); /* the body of a record with IPv4 hosts */
+                note(now - due);
+                messages++;
+            }
+        } else if (code != 19 && code != 20) { errors++; error_code_last = code; }
+        long next = answer_field(r->in, header, is_binary, "nextBeginOffset");
+        if (next >= 0) r->offset = next;
+        memmove(r->in, r->in + 4 + frame_size, r->in_size - 4 - frame_size);
+        r->in_size -= 4 + frame_size;
+        ask(r);
+    }
+}
 static void run_latency(void) {
-    int sender = dial(), reader = dial();
-    char *out = malloc(IN_SIZE), *in = malloc(IN_SIZE), *pull = malloc(4096), *back = malloc(IN_SIZE);
-    uint64_t total = (uint64_t)(rate * seconds), sent = 0, seen = 0;
-    size_t in_size = 0;
+    int sender = dial(), epoll = epoll_create1(0);
+    char *out = malloc(IN_SIZE), *back = malloc(IN_SIZE);
+    uint64_t total = (uint64_t)(rate * seconds), sent = 0, wanted = total * connections;
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = 0}, events[512];
     Writer w = begin(out, 30, 1); /* where the queue ends now */
     field(&w, "topic", topic_name(0)); field(&w, "queueId", "0");
-    call(reader, out, finish(&w, out, 1, 0, 0));
+    call(sender, out, finish(&w, out, 1, 0, 0));
     long offset = answer_field(out, get32(out + 4) & 0xFFFFFF, get32(out + 4) >> 24, "offset");
-    uint32_t sender_pending = 0;
-    fcntl(sender, F_SETFL, O_NONBLOCK); fcntl(reader, F_SETFL, O_NONBLOCK);
-    int epoll = epoll_create1(0);
-    struct epoll_event e = {.events = EPOLLIN, .data.fd = sender}, events[4];
+    fcntl(sender, F_SETFL, O_NONBLOCK);
     epoll_ctl(epoll, EPOLL_CTL_ADD, sender, &e);
-    e.data.fd = reader;
-    epoll_ctl(epoll, EPOLL_CTL_ADD, reader, &e);
-    size_t size = make_pull(pull, 7, 0, offset, 15000);
-    if (write(reader, pull, size) < 0) die("write");
-    uint64_t begin_at = now_us() + 200000, give_up = begin_at + (uint64_t)(seconds * 1e6) + 5000000;
+    Reader *readers = calloc(connections, sizeof(Reader));
+    for (int i = 0; i < connections; i++) {
+        readers[i] = (Reader){dial(), offset, 0, malloc(IN_SIZE)};
+        fcntl(readers[i].fd, F_SETFL, O_NONBLOCK);
+        e.data.ptr = &readers[i];
+        epoll_ctl(epoll, EPOLL_CTL_ADD, readers[i].fd, &e);
+        ask(&readers[i]);
+    }
+    uint64_t begin_at = now_us() + 200000, give_up = begin_at + (uint64_t)(seconds * 1e6) + DRAIN_US;
     double gap = 1e6 / rate;
-    while (seen < total && now_us() < give_up) {
+    while (messages < wanted && now_us() < give_up) {
         while (sent < total && begin_at + sent * gap <= now_us()) {
             uint64_t due = begin_at + (uint64_t)(sent * gap);
             memcpy(body, &due, 8);
-            size = make_send(out, (uint32_t)sent, 0, body, body_size, 0);
+            size_t size = make_send(out, (uint32_t)sent, 0, body, body_size, 0);
             if (write(sender, out, size) != (ssize_t)size) die("write");
-            sent++; sender_pending++;
+            sent++;
         }
-        int n = epoll_wait(epoll, events, 4, 0);
+        uint64_t next = sent < total ? begin_at + (uint64_t)(sent * gap) : now_us() + 100000;
+        int n = wait_until(epoll, events, 512, next);
         for (int i = 0; i < n; i++) {
-            if (events[i].data.fd == sender) {
-                while (read(sender, back, IN_SIZE) > 0) {}
-                continue;
-            }
-            ssize_t got = read(reader, in + in_size, IN_SIZE - in_size);
-            if (got <= 0) continue;
-            in_size += got;
-            while (in_size >= 8 && in_size >= 4 + (size_t)get32(in)) {
-                uint32_t frame_size = get32(in), header = get32(in + 4) & 0xFFFFFF;
-                int is_binary = get32(in + 4) >> 24, code = answer_code(in, header, is_binary);
-                uint64_t now = now_us();
-                if (code == 0) {
-                    char *at = in + 8 + header, *end = in + 4 + frame_size;
-                    for (; at + 96 <= end; at += get32(at)) {
-                        uint64_t due;
-                        memcpy(&due, at + 88, 8); /* the body of a record with IPv4 hosts */
-                        note(now - due);
-                        seen++; messages++;
-                    }
-                } else if (code != 19 && code != 20) { errors++; error_code_last = code; }
-                long next = answer_field(in, header, is_binary, "nextBeginOffset");
-                if (next >= 0) offset = next;
-                memmove(in, in + 4 + frame_size, in_size - 4 - frame_size);
-                in_size -= 4 + frame_size;
-                size = make_pull(pull, 7, 0, offset, 15000);
-                if (write(reader, pull, size) < 0) die("write");
-            }
+            if (events[i].data.ptr) take(events[i].data.ptr);
+            else while (read(sender, back, IN_SIZE) > 0) {}
         }
     }
-    answered = seen;
-    errors += total - seen;
+    answered = messages;
+    errors += wanted - messages;
     report((now_us() - begin_at) / 1e6);
 }
 int main(int argc, char **argv) {
@@ -408,7 +456,7 @@ int main(int argc, char **argv) {
     if (argc < 2) { fprintf(stderr, "loadgen create|send|pull|latency [options]; see the head of loadgen.c\n"); return 2; }
     mode = argv[1];
     optind = 2;
-    while ((option = getopt(argc, argv, "H:P:t:q:T:c:w:b:s:r:xn:m:f:")) != -1) switch (option) {
+    while ((option = getopt(argc, argv, "H:P:t:q:T:c:w:b:s:r:N:xn:m:f:o")) != -1) switch (option) {
         case 'H': host = optarg; break;
         case 'P': port = atoi(optarg); break;
         case 't': topic = optarg; break;
@@ -419,7 +467,9 @@ int main(int argc, char **argv) {
         case 'b': body_size = atoi(optarg); break;
         case 's': seconds = atof(optarg); break;
         case 'r': rate = atof(optarg); break;
+        case 'N': messages_max = strtoull(optarg, 0, 10); break;
         case 'x': binary = 1; break;
+        case 'o': once = 1; break;
         case 'n': batch = atoi(optarg); break;
         case 'm': max_messages = atoi(optarg); break;
         case 'f': filter_text = strchr(optarg, ':');
@@ -431,6 +481,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "queues, connections, window and topics must be at least 1, the body at least 8 bytes\n");
         return 2;
     }
+    prctl(PR_SET_TIMERSLACK, 1);
     histogram = calloc(BUCKETS, 4);
     payload_size = *mode == 'p' ? 0 : body_size;
     body = malloc(body_size + 64);

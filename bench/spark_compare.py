@@ -28,6 +28,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spark_cpu import spent
+
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src"
 QUEUES = 16
@@ -44,6 +46,7 @@ PLAIN = (
     "keys STRING, body BINARY, topic STRING, queue_id INT, queue_offset BIGINT,"
     " store_time TIMESTAMP"
 )
+WITH_PROPERTIES = PLAIN + ", properties MAP<STRING, STRING>"
 
 
 class Broker(NamedTuple):
@@ -52,6 +55,7 @@ class Broker(NamedTuple):
     name_servers: str
     address: str
     store: Path
+    pid: int
 
 
 def main() -> None:
@@ -102,8 +106,11 @@ class Bench:
         create_topic(self.broker, "bench", QUEUES)
         self.warm_up()
         self.measure("write", self.write, rounds=1)
-        self.measure("write again", self.write_elsewhere)
-        self.measure("batch read, all columns with properties", self.read_all)
+        self.measure("making the rows that are written", self.make_only)
+        self.measure("write with properties", self.write_elsewhere)
+        self.measure("write without properties", self.write_plain)
+        self.measure("batch read, all columns", self.read_all)
+        self.measure("batch read with properties", self.read_with_properties)
         self.measure("batch read without properties", self.read_plain)
         self.measure("stream catch-up, one batch", self.catch_up)
         self.measure("stream catch-up, 500 k a trigger", self.catch_up_in_parts)
@@ -124,15 +131,17 @@ class Bench:
         """Do some work several times and print the median of its speed."""
         if not self.wanted(name) and name != "write":
             return
-        speeds = []
+        speeds, costs = [], []
         for _ in range(rounds or self.rounds):
-            began = time.perf_counter()
+            began, before = time.perf_counter(), spent(self.broker.pid)
             rows = work()
             speeds.append(rows / (time.perf_counter() - began))
+            costs.append(spent(self.broker.pid).since(before).per_row(rows))
         emit(
             name=name,
             rows_per_s=round(statistics.median(speeds)),
             best=round(max(speeds)),
+            cpu_us_per_row=min(costs, key=lambda cost: cost["all"]),
             rounds=len(speeds),
             rows=self.rows,
             transfer_count=self.options.transfer_count,
@@ -146,13 +155,19 @@ class Bench:
 
     # The work
 
-    def write_to(self, topic: str, rows: int) -> int:
-        """Rows made on the way into a topic."""
-        frame = self.spark.range(0, rows, 1, self.options.cores).selectExpr(
+    def made(self, rows: int, *, properties: bool) -> Any:
+        """Rows made on the way."""
+        columns = [
             "cast(lpad(cast(id as string), 8, '0') as string) as keys",
             "cast(repeat(substr(sha2(cast(id as string), 256), 1, 32), 4) as binary) as body",
-            "map('colour', 'blue', 'size', cast(id % 100 as string)) as properties",
-        )
+        ]
+        if properties:
+            columns.append("map('colour', 'blue', 'size', cast(id % 100 as string)) as properties")
+        return self.spark.range(0, rows, 1, self.options.cores).selectExpr(*columns)
+
+    def write_to(self, topic: str, rows: int, *, properties: bool = True) -> int:
+        """Rows made on the way into a topic."""
+        frame = self.made(rows, properties=properties)
         writer = frame.write.format("rocketmq").mode("append")
         writer.options(nameServers=self.broker.name_servers, topic=topic).save()
         return rows
@@ -161,11 +176,20 @@ class Bench:
         """The rows everything else reads."""
         return self.write_to("bench", self.rows)
 
-    def write_elsewhere(self) -> int:
+    def write_elsewhere(self, *, properties: bool = True) -> int:
         """The same into another topic each time."""
         topic = f"out_{time.time_ns()}"
         create_topic(self.broker, topic, QUEUES)
-        return self.write_to(topic, min(self.rows, 1_000_000))
+        return self.write_to(topic, min(self.rows, 1_000_000), properties=properties)
+
+    def write_plain(self) -> int:
+        """Only what a Kafka record has without headers."""
+        return self.write_elsewhere(properties=False)
+
+    def make_only(self) -> int:
+        """What it costs to make the rows that are written."""
+        self.noop(self.made(self.rows, properties=True).write)
+        return int(self.rows)
 
     def read(self, topic: str, schema: str | None = None) -> Any:
         """A reader of a topic."""
@@ -184,6 +208,10 @@ class Bench:
     def read_all(self) -> int:
         """Every column."""
         return self.noop(self.read("bench").load().write)
+
+    def read_with_properties(self) -> int:
+        """What a Kafka record has with headers."""
+        return self.noop(self.read("bench", WITH_PROPERTIES).load().write)
 
     def read_plain(self) -> int:
         """What a Kafka record has without headers."""
@@ -324,7 +352,7 @@ def own_broker(folder: Path, transfer_count: int) -> Iterator[Broker]:
         name_server = re.search(r"name server ([^ ,]+)", line)
         address = re.search(r"broker ([^ ,]+)", line)
         assert name_server and address, line
-        yield Broker(name_server[1], address[1], store)
+        yield Broker(name_server[1], address[1], store, process.pid)
     finally:
         process.terminate()
         process.wait(20)
