@@ -132,7 +132,8 @@ def test_what_is_derived_can_be_lost(golden: StoreDirectory, copy: Path, lost: s
     _with_store(_settings(golden, copy), work)
 
 
-def test_short_queues_are_made_whole(golden: StoreDirectory, copy: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_short_queues_are_made_whole(golden: StoreDirectory, copy: Path, killed: bool) -> None:
     for file in sorted((copy / "consumequeue").glob("*/*/*"))[::3]:
         data = bytearray(file.read_bytes())
         data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
@@ -141,9 +142,26 @@ def test_short_queues_are_made_whole(golden: StoreDirectory, copy: Path) -> None
     async def work(store: Store) -> None:
         _expect(golden, store)
 
-    (copy / "abort").touch()
-    (copy / "checkpoint").write_bytes(bytes(4096))
+    if killed:
+        (copy / "abort").touch()
+        (copy / "checkpoint").write_bytes(bytes(4096))
     _with_store(_settings(golden, copy), work)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_queues_lost_after_we_had_the_directory(
+    golden: StoreDirectory, copy: Path, killed: bool
+) -> None:
+    async def work(store: Store) -> None:
+        _expect(golden, store)
+
+    settings = _settings(golden, copy)
+    _with_store(settings, work)
+    for queue in sorted((copy / "consumequeue").glob("*/*"))[1::2]:
+        shutil.rmtree(queue)
+    if killed:
+        (copy / "abort").touch()
+    _with_store(settings, work)
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POWER_CUT = "tests/sim/test_power_cut.py"
 RETENTION = "tests/unit/store/test_retention.py"
 RECOVERY = "tests/golden/test_store_recovery.py"
+QUEUE_LOSS = "tests/unit/store/test_queue_loss.py"
 
 
 class Mutant(NamedTuple):
@@ -91,9 +92,23 @@ MUTANTS = [
     Mutant(
         "short queues are not noticed after a clean stop",
         "recovery.py",
-        "start = derived if newest is None else self._look_back(newest, derived)",
+        "start = first if marks is None else max(first, min(marks.log_end, derived))",
         "start = derived",
         RECOVERY,
+    ),
+    Mutant(
+        "queues shorter than their marks are believed",
+        "queue_loss.py",
+        "if is_front_lost or known.max_offset < mark.max_offset:",
+        "if is_front_lost:",
+        QUEUE_LOSS,
+    ),
+    Mutant(
+        "marks of another log are believed",
+        "queue_marks.py",
+        "return _tail(segments, self.log_end) == self.tail",
+        "return True",
+        QUEUE_LOSS,
     ),
 ]
 

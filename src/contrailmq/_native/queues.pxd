@@ -24,6 +24,8 @@ cdef class QueueWriter:
     cdef public long long next_offset
     cdef public long long max_offset
     cdef public long long log_end
+    cdef public long long floor
+    cdef public bint is_floorless
     cdef unsigned char[::1] buffer
     cdef unsigned char* address
     cdef public Py_ssize_t position

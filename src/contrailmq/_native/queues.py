@@ -65,6 +65,8 @@ class QueueWriter:
         self.next_offset = 0  # of the next message put into the log
         self.max_offset = 0  # of the next unit derived
         self.log_end = 0  # end of the last record derived
+        self.floor = 0  # queue offset of the first unit there can be; recovery sets it
+        self.is_floorless = False  # a record was met that belongs below the floor
         self.buffer = bytearray(1)
         self.address = raw.at_address(self.buffer)
         self.position = 0
@@ -314,9 +316,11 @@ class Deriver:
             entry.queues[queue_id] = found
         queue: QueueWriter = found
         offset = self.base + position
-        if offset + size <= queue.log_end:
-            return 0
         queue_offset = raw.get_i64(self.address, position + 20)
+        if offset + size <= queue.log_end:
+            if queue_offset < queue.floor:
+                queue.is_floorless = True
+            return 0
         if queue_offset != queue.max_offset:
             if queue_offset > queue.max_offset:
                 queue.owner.skip_to(queue, queue_offset)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from contrailmq._native.queues import QueueWriter
+from contrailmq.errors import StoreError
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import QUEUE_UNIT, Layout, segment_name
 from contrailmq.store.queue_ext import ConsumeQueueExt
@@ -48,10 +49,14 @@ class ConsumeQueue:
         self.ext: ConsumeQueueExt | None = None
         self.min_offset = 0
         self.dirty_from = 0  # byte offset of the first unit not yet flushed
+        self.has_gap = False  # it went on ahead of its end: what recovery looks at
 
-    def load(self) -> None:
-        """Find the files; ``set_end`` has to follow before anything else."""
-        self.segments.load([self.folder], has_copy=True)
+    def load(self, *, drop_damaged: bool = False) -> None:
+        """Find the files; ``set_end`` has to follow before anything else.
+
+        ``drop_damaged``: a file of another size was cut off, and goes; otherwise it is an error.
+        """
+        self.segments.load([self.folder], has_copy=True, drop_damaged=drop_damaged)
         self.min_offset = self.segments.first_offset // QUEUE_UNIT
 
     def set_end(self, max_offset: int, log_end: int) -> None:
@@ -152,6 +157,7 @@ class ConsumeQueue:
 
         An empty queue simply begins there; in another the gap is filled.
         """
+        self.has_gap = True
         if not self.segments.offsets:
             writer.detach()
             writer.max_offset = offset
@@ -236,11 +242,27 @@ class ConsumeQueues:
         self.removals = 0  # whoever keeps a queue looks whether this has moved
 
     def load(self) -> None:
-        """Find the queues on disk; their ends are recovery's to set."""
+        """Find the queues on disk; their ends are recovery's to set.
+
+        A file of another size than the rest was cut off, and can be made again from the log.  When
+        there is none of the right size it is the setting that is wrong, and nothing is touched.
+        """
+        damaged: list[tuple[ConsumeQueue, StoreError]] = []
+        is_size_right = False
         for topic in self._files.folders(self._layout.consume_queues):
             for name in self._files.folders(f"{self._layout.consume_queues}/{topic}"):
-                if name.isascii() and name.isdigit():
-                    self._new(topic, int(name)).load()
+                if not name.isascii() or not name.isdigit():
+                    continue
+                queue = self._new(topic, int(name))
+                try:
+                    queue.load()
+                except StoreError as error:
+                    damaged.append((queue, error))
+                is_size_right = is_size_right or bool(queue.segments.offsets)
+        for queue, error in damaged:
+            if not is_size_right:
+                raise error
+            queue.load(drop_damaged=True)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue that is there."""

@@ -22,6 +22,7 @@ from contrailmq.store.settings import StoreSettings
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 UNKNOWN_DELAY_MS: Final = 1000
+_EVERYTHING: Final = (1 << 63) - 1
 
 
 def no_listener(topic: str, queue_id: int, max_offset: int) -> None:
@@ -55,6 +56,7 @@ class Derivation:
         self.deriver = Deriver(self)
         self.deriver.has_ext = settings.queue_ext_enable
         self.dirty: dict[QueueWriter, None] = {}
+        self._passed_by: list[tuple[bytes, int]] | None = None
 
     def start(self, offset: int) -> None:
         """Go on at a log offset; the index goes on in its last file."""
@@ -87,6 +89,12 @@ class Derivation:
         if writer is not None:
             self.dirty.pop(writer.queues.get(queue_id), None)  # type: ignore[arg-type]
         self.deriver.forget(topic.encode(), queue_id)
+
+    def pass_by(self, unknown: bool) -> None:
+        """Make no queue that is not there, or (False, again) one for every record met."""
+        for topic, queue_id in self._passed_by or ():
+            self.deriver.forget(topic, queue_id)
+        self._passed_by = [] if unknown else None
 
     def _derive(self, end: int) -> None:
         segments = self._log.segments
@@ -125,7 +133,13 @@ class Derivation:
 
     def find_queue(self, topic: bytes, queue_id: int) -> QueueWriter:
         """A queue the deriver meets for the first time."""
-        return self._queues.get(topic.decode("utf-8", "replace"), queue_id).writer
+        name = topic.decode("utf-8", "replace")
+        if self._passed_by is not None and self._queues.find(name, queue_id) is None:
+            self._passed_by.append((topic, queue_id))
+            nobody = QueueWriter(None, topic, queue_id)
+            nobody.log_end = _EVERYTHING
+            return nobody
+        return self._queues.get(name, queue_id).writer
 
     def delivery_code(self, delay: bytes, store_ms: int, code: int) -> int:
         """In the delay topic a unit holds the time of delivery in place of the tag code."""

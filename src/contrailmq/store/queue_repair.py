@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -13,10 +14,24 @@ from contrailmq.store.queue_ext import is_address
 _ADDRESS_BASE: Final = -(1 << 63)
 _EXT_HEAD: Final = 20
 
+log = logging.getLogger(__name__)
+
 
 def written_end(queue: ConsumeQueue) -> int:
     """The queue offset behind the last unit, given that units were written in order."""
     return _end(queue, lambda place: _unit(queue, place)[1] > 0)
+
+
+def drop_behind_hole(queue: ConsumeQueue) -> None:
+    """Remove the files behind one that was not written to its end: they follow a gap."""
+    segments = queue.segments
+    for base in segments.offsets[:-1]:
+        is_full = _unit(queue, (base + segments.size) // QUEUE_UNIT - 1)[1] > 0
+        segments.release(base)
+        if not is_full:
+            log.warning("queue file has a hole, what follows is removed: folder=%s", queue.folder)
+            segments.remove_from(base + segments.size)
+            return
 
 
 def first_behind(queue: ConsumeQueue, log_offset: int, limit: int) -> int:

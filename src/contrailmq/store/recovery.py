@@ -4,15 +4,18 @@ The log is the truth; queues, extension and index are made from it.  The theory 
 docs/recovery.md, in short:
 
 **After a clean stop** everything on disk is as it was.  Queues end with their last unit; the log is
-walked from the newest record that a queue knows.  To notice queues that were deleted or cut short,
-the last part of the log (``LOOK_BACK``) is derived once more: it must change nothing.  If it does,
-the queues it changed are made anew from the whole log.
+walked from the newest record that a queue knows.  What was stored since the marks of the queues
+were taken (``queue_marks``), and without marks all of the log, is derived once more, which must
+change nothing.
 
 **After a crash** (the abort file is there) what the checkpoint vouches for is as it was, and
 nothing else is believed.  The log is walked from the last segment that begins with a vouched
 record, every body's checksum is checked, and the first thing that is not a whole record ends it.
 Queues are cut back to where that walk begins and derived again.  Index files newer than the
 checkpoint are kept if they are sound (``index_repair``).
+
+Either way a queue that has less than its mark says, that lacks its first file, or whose records of
+the log do not join on to what it has, has lost something and is made again (``queue_loss``).
 
 Either way what stands behind the end of the log is wiped out and the wiping made durable before the
 first new record: otherwise a later crash might bring old records back to life behind new ones.
@@ -42,13 +45,14 @@ from contrailmq.store.index import Indexes
 from contrailmq.store.index_repair import cut_behind, keep_sound, vouchable_ms
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.log_records import LogRecords
-from contrailmq.store.queue_repair import first_behind, set_end, written_end
+from contrailmq.store.queue_loss import find_lost, keep_ends
+from contrailmq.store.queue_marks import MarksFile
+from contrailmq.store.queue_repair import drop_behind_hole, first_behind, set_end, written_end
 from contrailmq.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
 SYNC_FAILED: Final = b"a flush has failed"  # what the abort file says then
-LOOK_BACK: Final = 256 * 1024 * 1024
 _STEP: Final = 8 * 1024 * 1024  # bytes of log between two turns of the loop
 _QUEUES_A_TURN: Final = 500
 _DIRTY_LOOK: Final = 64 * 1024
@@ -83,6 +87,7 @@ class Recovery:
         queues: ConsumeQueues,
         indexes: Indexes | None,
         derivation: Derivation,
+        marks: MarksFile,
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -91,6 +96,7 @@ class Recovery:
         self._queues = queues
         self._indexes = indexes
         self._derivation = derivation
+        self._marks = marks
         self._clock = clock
         self._records = LogRecords(commit_log.segments)
         self._progress_ms = clock.monotonic_ms()
@@ -141,28 +147,26 @@ class Recovery:
 
     async def _after_stop(self) -> Recovered:
         derived = first = self._log.segments.first_offset
-        newest: ConsumeQueue | None = None
         async for queue in self._each_queue():
+            drop_behind_hole(queue)
             end = written_end(queue)
             if end * QUEUE_UNIT == queue.segments.first_offset:
                 self._empty(queue)
             else:
                 set_end(queue, end, clear=False)
-            if queue.writer.log_end > derived:
-                derived, newest = queue.writer.log_end, queue
+                queue.writer.floor = queue.segments.first_offset // QUEUE_UNIT
+            derived = max(derived, queue.writer.log_end)
         derived = min(derived, self._log.segments.limit_offset)
         if self._log.segments.find(derived) is not None and not self._is_border(derived):
             log.warning("queues do not fit the log, everything is derived again: at=%s", derived)
             await self._cut_queues(first)
-            derived, newest = first, None
-        start = derived if newest is None else self._look_back(newest, derived)
+            derived = first
+        marks = self._marks.read(self._log.segments)
+        start = first if marks is None else max(first, min(marks.log_end, derived))
         self._derivation.start(start)
         await self._walk(start, until=derived, doubt_ms=scan.NO_DOUBT, check_crc=False)
-        short = [writer.owner for writer in self._derivation.dirty]
-        if short and start > first:
-            await self._make_anew(short, first, derived)
-        self._derivation.start(derived)
         walked = await self._walk(derived, until=None, doubt_ms=0, check_crc=True)
+        await self._make_whole(walked.end_offset, walked_from=start)
         return await self._finish(walked._replace(start_offset=start), sync_from=derived)
 
     def _is_border(self, offset: int) -> bool:
@@ -174,28 +178,38 @@ class Recovery:
         size = scan.check(segment.buffer, offset - base, segment.size, base, False)
         return size > 0 or -size in (scan.BLANK, scan.EMPTY, scan.END)
 
-    def _look_back(self, queue: ConsumeQueue, derived: int) -> int:
-        """The first record of a queue within the last ``LOOK_BACK`` bytes of the log."""
+    async def _make_whole(self, end: int, *, walked_from: int) -> None:
+        """Make queues that have lost something again, from what the log has of them."""
         first = self._log.segments.first_offset
-        if derived - first <= LOOK_BACK:
-            return first
-        place = first_behind(queue, derived - LOOK_BACK, queue.max_offset)
-        unit = queue.unit(place)
-        return derived if unit is None else max(unit[0], first)
-
-    async def _make_anew(self, short: list[ConsumeQueue], first: int, until: int) -> None:
-        for queue in short:
-            log.warning(
-                "queue is short and is made anew: topic=%s queue=%s", queue.topic, queue.queue_id
-            )
-            self._empty(queue)
-        self._derivation.start(first)
-        await self._walk(first, until=until, doubt_ms=scan.NO_DOUBT, check_crc=False)
+        marks = self._marks.read(self._log.segments)
+        lost = find_lost(self._queues, marks, self._marks, log_min=first, walked_from=walked_from)
+        if lost:
+            begin = end
+            for queue, is_front_lost in lost:
+                log.warning(
+                    "queue has lost messages and is made again: topic=%s queue=%s end=%s",
+                    queue.topic,
+                    queue.queue_id,
+                    queue.max_offset,
+                )
+                if is_front_lost:
+                    self._empty(queue)
+                begin = min(begin, max(queue.writer.log_end, first))
+            self._derivation.pass_by(unknown=True)  # what was deleted stays deleted
+            self._derivation.start(begin)
+            await self._walk(begin, until=end, doubt_ms=scan.NO_DOUBT, check_crc=False)
+            self._derivation.pass_by(unknown=False)
+        for writer in self._derivation.dirty:
+            self._changed += writer.owner.dirty()
+        if marks is not None:
+            keep_ends(self._queues, marks)
 
     def _empty(self, queue: ConsumeQueue) -> None:
         queue.remove_files()
         queue.min_offset = 0
         queue.set_end(0, 0)
+        queue.has_gap = queue.writer.is_floorless = False
+        queue.writer.floor = 0
         if queue.ext is not None:
             queue.ext.truncate(0)
 
@@ -229,6 +243,7 @@ class Recovery:
             doubt_ms=trusted_ms,
             check_crc=self._settings.check_crc_on_recover,
         )
+        await self._make_whole(walked.end_offset, walked_from=begin)
         found = await self._finish(walked._replace(was_killed=True), sync_from=start)
         if self._indexes is not None:
             await self._vouch_less(checkpoint, vouchable_ms(self._indexes))
@@ -244,12 +259,14 @@ class Recovery:
     async def _cut_queues(self, log_offset: int) -> None:
         """Let every queue end before the first record at or behind ``log_offset``."""
         async for queue in self._each_queue():
+            drop_behind_hole(queue)
             limit = queue.segments.limit_offset // QUEUE_UNIT
             end = first_behind(queue, log_offset, limit)
             if end * QUEUE_UNIT == queue.segments.first_offset:
                 self._empty(queue)  # its first file may be lost: let the log say where it begins
             else:
                 self._changed += set_end(queue, end, clear=True)
+                queue.writer.floor = queue.segments.first_offset // QUEUE_UNIT
 
     # Both
 

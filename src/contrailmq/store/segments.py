@@ -37,12 +37,18 @@ class Segments:
         self.size = size
         self.offsets: list[int] = []
 
-    def load(self, folders: Iterable[str], *, has_copy: bool = False) -> None:
+    def load(
+        self, folders: Iterable[str], *, has_copy: bool = False, drop_damaged: bool = False
+    ) -> None:
         """Find the files that are there; one of another size is an error, and so is a gap.
 
         An empty last file, left by a crash between its creation and its allocation, is removed.
-        With ``has_copy`` everything here can be made again: what follows a gap is removed too.
+        With ``has_copy`` everything here can be made again: what follows a gap is removed too,
+        and with ``drop_damaged`` a file of another size and what follows it.
         """
+        self.offsets.clear()
+        self._paths.clear()
+        is_broken = False
         found: list[tuple[int, str, int]] = []
         for folder in folders:
             for name, size in self._files.entries(folder):
@@ -55,8 +61,13 @@ class Segments:
         if found and found[-1][2] == 0:
             self._files.remove(found.pop()[1])
         for offset, path, size in found:
-            if size != self.size:
+            if size != self.size and not drop_damaged:
                 raise StoreError(f"{path} has {size} bytes, its store is set to {self.size}")
+            if size != self.size or is_broken:
+                log.warning("file was cut off or follows such a one, removed: path=%s", path)
+                self._files.remove(path)
+                is_broken = True
+                continue
             if self.offsets and offset != self.offsets[-1] + self.size:
                 last = self._paths[self.offsets[-1]]
                 if not has_copy:

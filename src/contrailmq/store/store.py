@@ -27,6 +27,7 @@ from contrailmq.store.group_commit import GroupCommit, Outcome
 from contrailmq.store.index import Indexes
 from contrailmq.store.keep import Keeping
 from contrailmq.store.layout import Layout
+from contrailmq.store.queue_marks import MarksFile
 from contrailmq.store.read import Reading
 from contrailmq.store.recovery import SYNC_FAILED, Recovery
 from contrailmq.store.retention import Retention
@@ -63,6 +64,7 @@ class Store:
         self.writing = Writing(settings, self.log, self.derivation, clock=clock)
         self.writing.on_roll = self._roll
         self.reading = Reading(settings, self.log, self.queues, memory_size=files.memory_size())
+        self._marks = MarksFile(files, self.layout)
         self._lock: Lock | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._checkpoint: Checkpoint | None = None
@@ -92,10 +94,12 @@ class Store:
                 queues=self.queues,
                 indexes=self.indexes,
                 derivation=self.derivation,
+                marks=self._marks,
                 clock=self.clock,
             )
             await recovery.run(self._checkpoint, was_killed=was_killed, sync_failed=sync_failed)
             self.files.replace(self.layout.abort, b"")
+            self._mark_queues()
             self._build_services()
         except BaseException:
             self._release()
@@ -177,7 +181,11 @@ class Store:
                 self.indexes.full.append(last)
         await self._queue_flush.flush(thorough=True)
         if self.derivation.derived_offset == self.log.end_offset:
+            self._mark_queues()
             self.files.remove(self.layout.abort)
+
+    def _mark_queues(self) -> None:
+        self._marks.note(self.log.segments, self.derivation.derived_offset, self.queues)
 
     def _leave_mark(self) -> None:
         try:
@@ -382,6 +390,7 @@ class Store:
         for queue in queues:
             self.derivation.forget(queue.topic, queue.queue_id)
             self.queues.remove(queue)
+        self._marks.forget(queues)
         return len(queues)
 
     def _refuse(self, reason: str | None) -> None:
