@@ -6,11 +6,13 @@ Every test in this directory has the marker ``interop``.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from testkit.peer import (
     JavaBroker,
@@ -19,12 +21,22 @@ from testkit.peer import (
     JavaCluster,
     JavaNameServer,
     JavaServer,
+    MqAdmin,
     Row,
-    java_command,
-    run_java,
 )
 
 HERE = Path(__file__).parent
+WHOLE = "test_mqadmin_interop.py"  # both versions run at once in it
+LONGEST = (
+    WHOLE,
+    "test_special_interop.py",
+    "test_broker_interop.py",
+    "test_client_interop.py",
+    "test_namesrv_interop.py",
+    "test_store_interop.py",
+    "test_wild_interop.py",
+    "test_harness.py",
+)
 
 
 class Begin(Protocol):
@@ -39,6 +51,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 99)
+
+
+class BySystem(LoadScopeScheduling):
+    """Gives a worker of ``-n`` the tests of one file with one version of Java; the longest first.
+
+    Servers and clients of Java are shared by the tests of a worker: so each is started once or
+    twice, and both workers are busy to the end.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, name = nodeid.partition("::")
+        versions = re.findall(r"4\.9\.7|5\.2\.0|ours", name)
+        return f"{file} {versions[-1] if versions and not file.endswith(WHOLE) else ''}"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySystem:
+    config.option.loadscopereorder = False
+    return BySystem(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -114,25 +145,18 @@ def java_run(java_start: Begin) -> Callable[..., list[Row]]:
 
 
 @pytest.fixture(scope="session")
-def java_main(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """``java_main(version, main_class, *args, serialization="JSON")``: what a program prints."""
-    home = tmp_path_factory.mktemp("java-main")
-
-    def run(version: str, main_class: str, *args: str, serialization: str = "JSON") -> str:
-        command = java_command(version, home=home, heap_mb=256, serialization=serialization)
-        return run_java([*command, main_class, *args], home=home)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def mqadmin(java_main: Callable[..., str]) -> Callable[..., str]:
+def mqadmin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """``mqadmin(version, *args)``: what the original's admin tool prints."""
+    tools: dict[str, MqAdmin] = {}
 
     def run(version: str, *args: str) -> str:
-        return java_main(version, "org.apache.rocketmq.tools.command.MQAdminStartup", *args)
+        if version not in tools:
+            tools[version] = MqAdmin(version, tmp_path_factory.mktemp(f"mqadmin-{version}"))
+        return tools[version].run(*args)
 
-    return run
+    yield run
+    for tool in tools.values():
+        tool.close()
 
 
 @pytest.fixture

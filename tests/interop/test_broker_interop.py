@@ -202,7 +202,7 @@ def test_a_held_pull_is_answered_when_a_message_comes(
         java_run(version, "produce", messages=[{"body": f"push {number}"}], **where)
         rows = consumer.expect("message", count=number + 2)
         assert rows[-1]["body"] == f"push {number}"
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 10  # a pull that nobody wakes is held for 15
     consumer.finish()
 
 
@@ -268,7 +268,7 @@ def test_offsets_and_messages_survive_a_restart(
         java_run(version, "produce", count=10, **where)
         _consume_and_commit(java_start, java_run, version, count=10, group=group, where=where)
         java_run(version, "produce", messages=[{"body": "kept"}], **where)
-        assert up.stop() < 1.5
+        assert up.stop() < 5
         up.start()
         assert _bodies(java_run(version, "consume", group=group, count=1, **where)) == ["kept"]
     finally:

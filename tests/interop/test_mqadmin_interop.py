@@ -23,7 +23,7 @@ import pytest
 
 from contrailmq.settings import parse_properties
 from testkit.golden import GOLDEN
-from testkit.peer import VERSIONS, JavaBroker, JavaCall, JavaNameServer, java_command, run_java
+from testkit.peer import VERSIONS, JavaBroker, JavaCall, JavaNameServer, MqAdmin
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -115,22 +115,19 @@ class Side:
 
     def mqadmin(self) -> list[str]:
         """What each command line printed."""
-        out = self.home / "out"
-        out.mkdir()
         words = {"ns": self.namesrv, "broker": self.broker, "directory": str(self.home / "export")}
-        commands = [line.format(**words).replace(" ", "\t") for line in _lines(self.version)]
-        (self.home / "commands").write_text("\n".join(commands) + "\n")
-        command = java_command(self.version, home=self.home / "tool", heap_mb=256)
-        command += ["contrail.MqAdmin", str(self.home / "commands"), str(out)]
-        run_java(command, home=self.home / "tool", timeout_s=300)
-        told = [(out / str(number)).read_text() for number in range(len(commands))]
+        commands = [line.format(**words).split(" ") for line in _lines(self.version)]
+        tool = MqAdmin(self.version, self.home / "tool")
+        try:
+            told = [tool.run(*command) for command in commands]
+        finally:
+            tool.close()
         return [
-            text + self._exported(command) for text, command in zip(told, commands, strict=True)
+            text + self._exported(command[0]) for text, command in zip(told, commands, strict=True)
         ]
 
-    def _exported(self, command: str) -> str:
+    def _exported(self, name: str) -> str:
         """What an export command has written, without what is each broker's own; one line."""
-        name = command.partition("\t")[0]
         if name not in ("exportMetadata", "exportConfigs"):
             return ""
         path = self.home / "export" / f"{name.removeprefix('export').lower()}.json"

@@ -132,13 +132,14 @@ def test_a_broker_that_dies_is_gone_at_once_and_a_restarted_name_server_learns_a
         version, namesrv=namesrv.address, conf={"registerNameServerPeriod": "10000"}
     )
     assert namesrv.ask(100, namespace="N", key="k", value="v").code == 0
-    assert namesrv.stop() < 2.0
+    assert namesrv.stop() < 5.0
     namesrv.start()
     assert namesrv.brokers() == {}
     assert namesrv.ask(101, namespace="N", key="k").fields == {"value": "v"}
     _until(lambda: namesrv.brokers() == {"broker-a": {0: broker.address}})
     broker.kill()
-    _until(lambda: namesrv.brokers() == {}, timeout_s=3)
+    # A broker whose connection stays open is dropped after two minutes.
+    _until(lambda: namesrv.brokers() == {}, timeout_s=15)
 
 
 def test_mqadmin_reads_and_changes_our_name_server(

@@ -139,7 +139,7 @@ def test_the_first_three_levels(java_start: Start, ours: ClusterThread, topic: s
         assert [row["body"] for row in rows] == ["1", "2", "3"]
         for row in rows:
             late_ms = row["storeTimestamp"] - row["bornTimestamp"] - wait_ms[int(row["body"])]
-            assert 0 <= late_ms < 1000, row
+            assert 0 <= late_ms < 2500, row
             assert row["properties"]["REAL_TOPIC"] == row["topic"]
 
 
@@ -326,10 +326,10 @@ def test_traces_are_read_by_the_original_tool(
         message_id = asyncio.run(trace_from_python(where["namesrv"], where["topic"], group))
     deadline = time.monotonic() + 30
     told = ""
-    while "success" not in told.lower() or group not in told:
+    # The two traces are two messages, each on its way for itself.
+    while "success" not in told.lower() or group not in told or "Pub" not in told:
         assert time.monotonic() < deadline, told
         told = mqadmin(version, "queryMsgTraceById", "-n", where["namesrv"], "-i", message_id)
-    assert "Pub" in told, told
 
 
 async def trace_from_python(name_servers: str, topic: str, group: str) -> str:

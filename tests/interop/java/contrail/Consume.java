@@ -45,12 +45,27 @@ final class Consume {
         consumer.start();
         call.row("ready", "clientId", consumer.buildMQClientId());
         try {
-            if (!call.awaitStop(call.number("timeoutMs", 30000))) {
+            if (!await(call, consumer)) {
                 call.row("timeout");
             }
         } finally {
             consumer.shutdown();
         }
+    }
+
+    /** Whether it was stopped in time. With persistMs offsets go to the broker that often from the beginning; by
+     * itself the client waits ten seconds first. */
+    private static boolean await(Call call, DefaultMQPushConsumer consumer) throws Exception {
+        int left = call.number("timeoutMs", 30000);
+        int step = call.args.containsKey("persistMs") ? call.number("persistMs", left) : left;
+        while (left > 0) {
+            if (call.awaitStop(Math.min(step, left))) {
+                return true;
+            }
+            left -= step;
+            consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        }
+        return false;
     }
 
     static DefaultMQPushConsumer of(Call call) throws Exception {
