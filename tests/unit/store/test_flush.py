@@ -195,8 +195,8 @@ def test_a_failed_fsync_fails_the_waiting_and_is_final(seed: int) -> None:
         acknowledged = []
         files.fail("sync", "commitlog", after=rng.randrange(3))
         with pytest.raises(StoreClosed, match="failed"):
-            while True:
-                appended = put(store, len(acknowledged))
+            for number in range(10):
+                appended = put(store, number)
                 waiting = store.wait_flushed(appended.end_offset)
                 assert waiting is not None
                 await waiting
