@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from contrailmq.protocol.queue import MessageQueue
 pytest.importorskip("pyspark")
 
 from contrailmq.spark import journal
+from contrailmq.spark.columns import message_schema
 from contrailmq.spark.journal import Advance
 from contrailmq.spark.loss import Losses, MessagesLost
 from contrailmq.spark.options import (
@@ -24,6 +26,8 @@ from contrailmq.spark.options import (
     time_ms,
 )
 from contrailmq.spark.planning import QueueRange, limited, limited_size, pack, partition_count
+from contrailmq.spark.store_stream import StoreStreamReader
+from contrailmq.spark.stream import TopicStreamReader
 
 HERE = {"nameServers": "127.0.0.1:9876"}
 RANGES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 300)), max_size=12).map(
@@ -133,6 +137,28 @@ def test_a_queue_that_shrinks_is_a_loss() -> None:
     after = tolerant.next(reached, bounds, [queue], limit=_all)
     assert journal.reached(after) == {queue: 2}
     assert journal.ranges(reached, after) == []
+
+
+@pytest.mark.parametrize("kind", ["topics", "store"])
+def test_a_batch_is_cut_the_same_way_on_another_machine(kind: str) -> None:
+    start = journal.symbol(Position(word="earliest"))
+    end = journal.offset_of({_queue(0): 100_000}, {_queue(0): 0})
+
+    def parts(cores: int, offset: journal.Offset) -> list[Any]:
+        given = {"topics": "t", "cores": str(cores)}
+        reader: Any = (
+            TopicStreamReader(source_options({**HERE, **given}), message_schema())
+            if kind == "topics"
+            else StoreStreamReader(store_options({"path": "/none", **given}), message_schema())
+        )
+        return [part.ranges for part in reader.partitions(start, offset)]
+
+    assert len(parts(1, end)) == 1
+    assert len(parts(4, end)) == 4
+    written_down = journal.cut(end, 3)
+    assert len(parts(1, written_down)) == 3
+    assert parts(1, written_down) == parts(8, written_down)
+    assert journal.ranges(start, written_down) == journal.ranges(start, end)
 
 
 def test_a_foreign_checkpoint_is_refused() -> None:

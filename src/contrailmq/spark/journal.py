@@ -8,8 +8,9 @@ therefore a symbol, ``{"v": 1, "start": "latest"}``; the first end offset has bo
 
 and later ones the new ``to``, with ``from`` for queues that have appeared since.  A batch is
 ``to`` of its start, or where that has no such queue ``from`` of its end, to ``to`` of its end: the
-same rows whenever it is replayed.  The first trigger makes a batch even of no rows, so that the
-place where the stream begins is written down at once.
+same rows whenever it is replayed.  ``tasks`` of its end is into how many parts it was cut, so that
+it is cut the same way when it is replayed elsewhere, with other cores.  The first trigger makes a
+batch even of no rows, so that the place where the stream begins is written down at once.
 
 Queues that appear later begin at their first message.  Queues that disappear keep their place.
 """
@@ -61,6 +62,17 @@ def ranges(start: Offset, end: Offset) -> list[QueueRange]:
         if since < until:
             found.append(QueueRange(queue, since, until))
     return found
+
+
+def cut(end: Offset, tasks: int) -> Offset:
+    """An end offset that says into how many parts its batch is cut."""
+    return {**end, "tasks": tasks}
+
+
+def find_tasks(end: Offset) -> int | None:
+    """Into how many parts the batch before an end offset was cut, if that was written down."""
+    found = _checked(end).get("tasks")
+    return None if found is None else int(found)
 
 
 class Advance:

@@ -68,6 +68,7 @@ class SourceOptions:
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     min_partitions: int | None = None
+    cores: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     push_down: bool = False
@@ -91,6 +92,7 @@ class StoreOptions:
     check_crc: bool = False
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
+    cores: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     push_down: bool = False
@@ -113,13 +115,8 @@ class SinkOptions:
 
 
 _ACCESS: Final = (
-    "nameServers",
-    "accessKey",
-    "secretKey",
-    "securityToken",
-    "timeoutMs",
-    "patienceMs",
-)
+    "nameServers", "accessKey", "secretKey", "securityToken", "timeoutMs", "patienceMs",
+)  # fmt: skip
 _RANGE: Final = (
     "startingOffsets",
     "startingTimestamp",
@@ -128,6 +125,7 @@ _RANGE: Final = (
     "tags",
     "maxOffsetsPerTrigger",
     "minPartitions",
+    "cores",
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "pushDown",
@@ -181,6 +179,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         max_offsets_per_trigger=options.count("maxOffsetsPerTrigger"),
         max_bytes_per_trigger=options.count("maxBytesPerTrigger"),
         min_partitions=options.count("minPartitions"),
+        cores=options.count("cores"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         push_down=options.flag("pushDown", False),
@@ -223,6 +222,7 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
         check_crc=options.flag("checkCrc", False),
         max_offsets_per_trigger=options.count("maxOffsetsPerTrigger"),
         min_partitions=options.count("minPartitions"),
+        cores=options.count("cores"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         push_down=options.flag("pushDown", False),

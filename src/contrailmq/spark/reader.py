@@ -56,6 +56,7 @@ class TopicReader(DataSourceReader):
             total,
             min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
+            cores=options.cores,
         )
         wanted = subscription(options, narrowing)
         return [PullPartition(part, wanted) for part in pack(ranges, count)]

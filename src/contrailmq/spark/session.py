@@ -17,23 +17,38 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+_SERVERS: Final = frozenset(
+    {"spark.sql.warehouse.dir", "spark.sql.streaming.numRecentProgressUpdates"}
+)
+
 
 def session(
     app_name: str = "contrailmq",
     *,
     master: str | None = None,
+    remote: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session that finds ``rocketmq`` and ``rocketmq-store``; an existing one is returned as is.
 
     Without ``master`` what spark-submit or the environment says, or else ``local[*]``. Workers run
-    this very interpreter unless PYSPARK_PYTHON says otherwise.
+    this very interpreter unless PYSPARK_PYTHON says otherwise.  With ``remote``, or SPARK_REMOTE in
+    the environment, a session of a Spark Connect server, which has its own workers: only settings
+    of SQL are asked of it.
     """
+    given = {**SETTINGS, **(settings or {})}
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote is not None and master is None and remote.startswith("sc://"):
+        connect = SparkSession.builder.remote(remote)
+        for name, value in given.items():
+            if name.startswith("spark.sql.") and name not in _SERVERS:
+                connect = connect.config(name, value)
+        return connect.getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    for name, value in given.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

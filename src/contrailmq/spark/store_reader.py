@@ -55,23 +55,22 @@ class StoreTopicReader(DataSourceReader):
         with closing(Directories(self._options.paths)) as directories:
             ranges = _ranges(directories, self._options, narrowing)
         tags = self._options.tags or narrowing.tag_expression() or "*"
-        return store_partitions(ranges, self._options, tags)
+        count = task_count(ranges, self._options)
+        return [StorePartition(part, tags) for part in pack(ranges, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition as Arrow batches."""
         return read_store_partition(partition, self._options, self._schema)
 
 
-def store_partitions(
-    ranges: Sequence[QueueRange], options: StoreOptions, tags: str
-) -> list[InputPartition]:
-    """Ranges as the work of tasks."""
-    count = partition_count(
+def task_count(ranges: Sequence[QueueRange], options: StoreOptions) -> int:
+    """How many tasks to cut ranges into."""
+    return partition_count(
         sum(part.size for part in ranges),
         min_partitions=options.min_partitions,
         max_records=options.max_records_per_partition,
+        cores=options.cores,
     )
-    return [StorePartition(part, tags) for part in pack(ranges, count)]
 
 
 def read_store_partition(
@@ -86,6 +85,10 @@ def read_store_partition(
     losses = Losses(fail=options.fail_on_data_loss)
     with closing(Directories(options.paths)) as directories:
         for part in partition.ranges:
+            first = directories.first_offsets([part.queue])[part.queue]
+            if part.start < first:  # since the query was planned
+                losses.note_deleted(part.queue, part.start, min(first, part.end))
+                part = part._replace(start=min(first, part.end))
             found = directories.pieces(part, codes=tags.tag_codes, check_crc=options.check_crc)
             for piece in found:
                 if isinstance(piece, Piece):
@@ -124,8 +127,11 @@ def _ranges(
         None if ms is None else directories.offsets_at(queues, ms)
         for ms in (narrowing.begin_ms, narrowing.end_ms)
     ]
+    losses = Losses(fail=options.fail_on_data_loss)
     ranges = []
     for queue in queues:
+        if starts[queue] < first[queue] < ends[queue]:
+            losses.note_deleted(queue, starts[queue], first[queue])
         start, end = narrowing.clip(max(starts[queue], first[queue]), min(ends[queue], last[queue]))
         if by_time[0] is not None:
             start = max(start, by_time[0][queue])

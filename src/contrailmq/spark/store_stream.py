@@ -25,8 +25,8 @@ from contrailmq.spark.directories import Directories
 from contrailmq.spark.journal import Advance, Offset
 from contrailmq.spark.loss import Losses
 from contrailmq.spark.options import EARLIEST, Position, StoreOptions
-from contrailmq.spark.planning import Offsets, limited
-from contrailmq.spark.store_reader import read_store_partition, store_partitions
+from contrailmq.spark.planning import Offsets, limited, pack
+from contrailmq.spark.store_reader import StorePartition, read_store_partition, task_count
 
 _EARLIEST: Final = Position(word=EARLIEST)
 
@@ -61,7 +61,10 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(ends) if rows is None else limited(starts, ends, rows)
 
         queues = directories.queues(self._options.topics)
-        return self._advance.next(start, directories, queues, limit=apply, target=self._target)
+        end = self._advance.next(start, directories, queues, limit=apply, target=self._target)
+        if end == start:
+            return end
+        return journal.cut(end, task_count(journal.ranges(start, end), self._options))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options."""
@@ -80,7 +83,9 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Divide a batch; the same whenever it is asked for."""
         found = journal.ranges(start, end)
-        return store_partitions(found, self._options, self._options.tags or "*")
+        count = journal.find_tasks(end) or task_count(found, self._options)
+        tags = self._options.tags or "*"
+        return [StorePartition(part, tags) for part in pack(found, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition as Arrow batches."""

@@ -67,9 +67,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def find() -> Offset:
             queues = self._brokers.readable_queues(self._options)
-            return self._advance.next(
+            end = self._advance.next(
                 start, self._brokers, queues, limit=self._limit(limit), target=self._target
             )
+            return end if end == start else journal.cut(end, self._tasks(start, end))
 
         return self._brokers.patiently(find)
 
@@ -96,15 +97,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Divide a batch; the same whenever it is asked for."""
-        options = self._options
-        found = journal.ranges(start, end)
-        count = partition_count(
-            sum(part.size for part in found),
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-        )
-        wanted = subscription(options)
-        return [PullPartition(part, wanted) for part in pack(found, count)]
+        count = journal.find_tasks(end) or self._tasks(start, end)
+        wanted = subscription(self._options)
+        found = pack(journal.ranges(start, end), count)
+        return [PullPartition(part, wanted) for part in found]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition as Arrow batches."""
@@ -125,6 +121,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._open is None:
             self._open = Brokers(self._options.access)
         return self._open
+
+    def _tasks(self, start: Offset, end: Offset) -> int:
+        options = self._options
+        return partition_count(
+            sum(part.size for part in journal.ranges(start, end)),
+            min_partitions=options.min_partitions,
+            max_records=options.max_records_per_partition,
+            cores=options.cores,
+        )
 
     def _tell(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Commit the group's offsets; a failure is logged, for the next one makes up for it."""
