@@ -22,8 +22,8 @@ demo: $(READY) ## a tour: cluster, clients and a Spark pipeline, in two minutes
 	@.venv/bin/contrail demo $(ARGS)
 
 .PHONY: test
-test: $(READY) ## all tests that need nothing but Python
-	$(PY) -m pytest -q $(ARGS)
+test: $(READY) ## all tests that need nothing but Python, on all cores (ARGS="-n 0": on one)
+	$(PY) -m pytest -q -n auto --maxprocesses 8 $(ARGS)
 
 .PHONY: check
 check: $(READY) ## lint, format, types, and the rules of the house
@@ -35,11 +35,11 @@ check: $(READY) ## lint, format, types, and the rules of the house
 .PHONY: interop
 interop: $(READY) ## tests against the Java system (Java 17, Maven) and the Go, C++ and Node clients
 	@scripts/need java maven
-	$(PY) -m pytest -q -m interop tests $(ARGS)
+	$(PY) -m pytest -q -m interop -n 2 tests/interop $(ARGS)
 
 .PHONY: spark
-spark: $(READY) $(STAMPS)/spark ## tests of the Spark connector (Java 17)
-	$(PY) -m pytest -q -m spark tests $(ARGS)
+spark: $(READY) $(STAMPS)/spark ## tests of the Spark connector (Java 17; with Maven also against Java brokers)
+	$(PY) -m pytest -q -m "spark$$(scripts/need --quiet maven || echo ' and not interop')" tests $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure; the report goes to bench/out
@@ -65,10 +65,9 @@ clean: ## remove what was built (the virtual environment goes with: rm -rf .venv
 ci: ## everything above that tests: what .ci/run does
 	@.ci/run
 
-# The first install compiles too, so that both stamps are fresh after it.
 $(STAMPS)/base: pyproject.toml setup.py scripts/prepare
 	@scripts/prepare base
-	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/native
+	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/native: $(NATIVE) setup.py | $(STAMPS)/base
 	@scripts/prepare native
