@@ -152,6 +152,7 @@ class Engine:
             send_back=send_back,
             ordered=shape.ordered,
             broadcast=shape.broadcast,
+            clock=self._session.world.clock,
         )
         workers = self._make_workers()
         inspection = Inspection(
@@ -273,6 +274,10 @@ class Engine:
         else:
             await self._holdings.commit_last(work)
 
+    async def report_progress(self) -> None:
+        """Commit, without waiting for answers."""
+        await self._holdings.commit()
+
     # -- inside
 
     async def _hand_over(self, work: QueueWork) -> None:
@@ -285,7 +290,7 @@ class Engine:
     async def _keep_committing(self) -> None:
         while True:
             await asyncio.sleep(self._settings.commit_interval_s)
-            await self.commit()
+            await self.report_progress()
 
     async def _keep_locks(self) -> None:
         while True:

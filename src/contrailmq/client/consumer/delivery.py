@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from contrailmq.client.consumer.settling import Settling
 from contrailmq.client.consumer.work import Inbox
@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
 BatchHandler = Callable[[list[ReceivedMessage]], Awaitable[None] | None]
 T = TypeVar("T")
+_TURN_S: Final = 0.01
 
 
 class Hands:
@@ -55,6 +56,7 @@ class Deliveries(AsyncIterator[T], Generic[T]):
         self._now_ms = clock.monotonic_ms
         self._count = count
         self._shape = shape
+        self._turn = Turn()
         self.hands = Hands()
 
     def __aiter__(self) -> Deliveries[T]:
@@ -65,6 +67,8 @@ class Deliveries(AsyncIterator[T], Generic[T]):
         if hands.held:
             held, hands.held = hands.held, []
             self._settling.done(held)
+            if self._turn.is_over():
+                await self._turn.pass_on()
         taken = self._inbox.take(self._count)
         while not taken:
             self._crew.check()
@@ -97,6 +101,7 @@ class Workers:
         self._handler = handler
         self._batch = batch
         self._timeout_s = timeout_s
+        self._turn = Turn()
         self.count = count
 
     def start(self, crew: Crew) -> None:
@@ -105,25 +110,42 @@ class Workers:
             crew.start(self._run(), name=f"worker {number}")
 
     async def _run(self) -> None:
-        while not self._inbox.closed:
-            messages = self._inbox.take(self._batch)
-            if messages:
-                await self.handle(messages)
-            else:
-                await self._inbox.wait()
-
-    async def handle(self, messages: list[ReceivedMessage]) -> None:
-        """Call the handler and settle what it was given."""
-        self._settling.begin(messages)
+        inbox, turn = self._inbox, self._turn
+        alarm = Alarm(self._timeout_s)
         try:
-            await self.call(messages)
-        except asyncio.CancelledError:
-            self._settling.abandon(messages)
-            raise
+            while not inbox.closed:
+                messages = inbox.take(self._batch)
+                if messages:
+                    await self._handle(messages, alarm)
+                    if turn.is_over():
+                        await turn.pass_on()
+                else:
+                    await inbox.wait()
+        finally:
+            alarm.close()
+
+    async def _handle(self, messages: list[ReceivedMessage], alarm: Alarm) -> None:
+        """Call the handler and settle what it was given."""
+        settling = self._settling
+        if settling.trace is not None:
+            settling.begin(messages)
+        alarm.begin()
+        try:
+            result = self._handler(messages)
+            if result is not None and inspect.isawaitable(result):
+                await result
+            alarm.end()
+        except asyncio.CancelledError as error:
+            if not alarm.expired():
+                settling.abandon(messages)
+                raise
+            alarm.end()
+            settling.failed(messages, self._late(error))
         except Exception as error:
-            self._settling.failed(messages, error)
+            alarm.end()
+            settling.failed(messages, error)
         else:
-            self._settling.done(messages)
+            settling.done(messages)
 
     async def call(self, messages: list[ReceivedMessage]) -> None:
         """Call the handler; raises what it raises, or RequestTimeout when it takes too long."""
@@ -134,19 +156,111 @@ class Workers:
                     await result
         except TimeoutError as error:
             if limit.expired():
-                raise RequestTimeout(
-                    f"the handler took more than {self._timeout_s:g} s (consume_timeout_s)"
-                ) from error
+                raise self._late(error) from error
             raise
+
+    def _late(self, cause: BaseException) -> RequestTimeout:
+        error = RequestTimeout(
+            f"the handler took more than {self._timeout_s:g} s (consume_timeout_s)"
+        )
+        return error.with_traceback(cause.__traceback__)
+
+
+class Alarm:
+    """A limit on how long a task is at one thing, with one timer for many things.
+
+    ``asyncio.timeout`` arms a timer each time, which costs more than a quick handler does.
+    ``begin`` and ``end`` only note the time; the timer looks now and then, and when a thing has
+    taken too long, the task is cancelled.  ``expired`` tells that cancellation from another.
+    """
+
+    __slots__ = ("_limit_s", "_loop", "_rang", "_since", "_task", "_timer")
+
+    def __init__(self, limit_s: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "an alarm belongs to a task"
+        self._task: asyncio.Task[Any] = task
+        self._loop = asyncio.get_running_loop()
+        self._limit_s = limit_s
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rang = False
+
+    def begin(self) -> None:
+        """The thing begins now."""
+        self._since = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._limit_s, self._look)
+
+    def end(self) -> None:
+        """It is over, in time or not."""
+        self._since = None
+        if self._rang:  # whoever was cancelled did not mind
+            self._rang = False
+            self._task.uncancel()
+
+    def expired(self) -> bool:
+        """Whether the cancellation in hand is this alarm's, and nobody else's too."""
+        if not self._rang:
+            return False
+        self._rang = False
+        return self._task.uncancel() == 0
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._since is None:
+            return
+        left_s = self._since + self._limit_s - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        else:
+            self._rang = True
+            self._task.cancel()
+
+
+class Turn:
+    """How long messages may be handed out before the loop's other tasks get a turn.
+
+    What is cached can be handed out without waiting for anything; heartbeats, pulls and the
+    user's own tasks would stand still meanwhile.
+    """
+
+    __slots__ = ("_ends", "_loop")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ends = 0.0
+
+    def is_over(self) -> bool:
+        """Whether to let others run now."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time() > self._ends
+
+    async def pass_on(self) -> None:
+        """Let everybody else run once."""
+        await asyncio.sleep(0)
+        self._ends = asyncio.get_running_loop().time() + _TURN_S
 
 
 def one_by_one(handler: Handler) -> BatchHandler:
     """A handler of single messages as a handler of batches."""
 
-    async def call(messages: list[ReceivedMessage]) -> None:
-        for message in messages:
-            result = handler(message)
-            if inspect.isawaitable(result):
-                await result
+    def call(messages: list[ReceivedMessage]) -> Awaitable[None] | None:
+        if len(messages) == 1:
+            return handler(messages[0])
+        return _each(handler, messages)
 
     return call
+
+
+async def _each(handler: Handler, messages: list[ReceivedMessage]) -> None:
+    for message in messages:
+        result = handler(message)
+        if result is not None and inspect.isawaitable(result):
+            await result

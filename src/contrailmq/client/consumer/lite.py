@@ -307,6 +307,11 @@ class LitePullConsumer:
         """A queue is ours from this offset on."""
         self._holdings.hold(queue, offset)
 
+    async def report_progress(self) -> None:
+        """Commit, if that is automatic."""
+        if self._auto_commit:
+            await self._holdings.commit()
+
     # -- inside
 
     def _settle_polled(self) -> None:
@@ -319,7 +324,7 @@ class LitePullConsumer:
     async def _keep_committing(self) -> None:
         while True:
             await asyncio.sleep(self._settings.commit_interval_s)
-            await self._holdings.commit()
+            await self.report_progress()
 
     def _members_changed(self, request: Command, connection: Connection) -> None:
         self._member.wake()

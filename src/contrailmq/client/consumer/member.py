@@ -7,7 +7,8 @@ are no longer ours are handed to ``on_revoke``, new ones, with the offset to beg
 member list yet, a lock somebody else has) makes it *unsettled*, and the next round follows soon.
 
 Rounds run at the start, when a broker says that members came or went, when a route changes, and
-every 20 s.  Notifications that come while a round runs lead to exactly one more.
+every 20 s.  Notifications that come while a round runs lead to exactly one more.  A round that
+was asked for begins by committing, so that a new member starts where we are.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 CLUSTERING: Final = "CLUSTERING"
 BROADCASTING: Final = "BROADCASTING"
 _UNSETTLED_S: Final = (0.1, 0.3, 1.0, 1.0, 1.0, 2.0, 5.0)
+_COMMIT_FIRST_S: Final = 0.5
 
 
 class Owner(Protocol):
@@ -48,6 +50,10 @@ class Owner(Protocol):
 
     async def revoke(self, queue: MessageQueue) -> None:
         """A queue is no longer ours: commit and let go."""
+        ...
+
+    async def report_progress(self) -> None:
+        """Tell the brokers how far we are in our queues, without waiting for their answers."""
         ...
 
 
@@ -134,9 +140,24 @@ class Member:
                 pause_s = min(
                     pause_s, _UNSETTLED_S[min(self._failed_rounds, len(_UNSETTLED_S)) - 1]
                 )
-            await wait_event(self._wake, pause_s)
+            told = await wait_event(self._wake, pause_s)
             self._wake.clear()
+            if told:
+                await self._commit_first()
             await self.rebalance()
+
+    async def _commit_first(self) -> None:
+        """Members may have come: let them find how far we are before they ask for it.
+
+        A new member begins where the group's offset is when it looks, and it looks as soon as it
+        has joined; what was consumed and not committed by then would be delivered twice.
+        """
+        assert self._owner is not None
+        try:
+            async with asyncio.timeout(_COMMIT_FIRST_S):
+                await self._owner.report_progress()
+        except TimeoutError:
+            log.info("offsets not committed before the rebalance group=%s", self.group)
 
     async def rebalance(self) -> None:
         """One round over all topics."""

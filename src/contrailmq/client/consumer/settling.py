@@ -20,6 +20,8 @@ from contrailmq.client.consumer.work import Inbox, QueueWork
 from contrailmq.client.crew import Crew
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.client.settings import ConsumerSettings
+from contrailmq.clock import Clock
+from contrailmq.net.noise import Noise
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class Settling:
         send_back: SendBack,
         ordered: bool,
         broadcast: bool,
+        clock: Clock,
     ) -> None:
         self._inbox = inbox
         self._settings = settings
@@ -56,6 +59,7 @@ class Settling:
         self._send_back = send_back
         self._ordered = ordered
         self._broadcast = broadcast
+        self._noise = Noise(clock)
         self.tallies: dict[str, Tally] = {}
         self.trace: ConsumerTrace | None = None
 
@@ -89,11 +93,20 @@ class Settling:
         self._count(messages[0].topic, len(messages), 0)
 
     def failed(self, messages: list[ReceivedMessage], error: BaseException) -> None:
-        """The user's code raised: all of them are consumed again."""
-        log.warning(
-            "consuming failed, will be tried again topic=%s id=%s count=%s",
-            messages[0].topic, messages[0].message_id, len(messages), exc_info=error,
-        )  # fmt: skip
+        """The user's code raised: all of them are consumed again.
+
+        The same error from the same line is shown with its trace once in ten seconds, and then
+        with the number of those that were not.
+        """
+        first = messages[0]
+        similar = self._noise.held_back(f"{first.topic} {_place(error)}")
+        if similar is not None:
+            log.warning(
+                "consuming failed, will be tried again topic=%s id=%s count=%s similar=%s",
+                first.topic, first.message_id, len(messages), similar, exc_info=error,
+            )  # fmt: skip
+        elif log.isEnabledFor(logging.DEBUG):
+            log.debug("consuming failed again topic=%s id=%s", first.topic, first.message_id)
         for message in messages:
             if not message.retry_asked:
                 message.retry()
@@ -190,3 +203,13 @@ class Settling:
         if tally is None:
             tally = self.tallies[topic] = Tally()
         return tally
+
+
+def _place(error: BaseException) -> str:
+    """What kind of error it is, and the line it came from."""
+    trace = error.__traceback__
+    if trace is None:
+        return type(error).__qualname__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{type(error).__qualname__} {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
