@@ -202,16 +202,16 @@ class Outbox:
     def _take(self, wire: Wire, address: str) -> None:
         refused: _Refused | None = None
         for answer in wire.receive():
+            found = self._waiting.pop((address, answer.opaque), None)
+            remark = None if answer.code in _STORED else answer.command.remark
             wire.release(answer.arena)
-            command = answer.command
-            found = self._waiting.pop((address, command.opaque), None)
             if found is None:
                 continue
             lane, batch = found
-            if command.code in _STORED:
+            if answer.code in _STORED:
                 self._done(lane, batch)
                 continue
-            error = error_of(command.code, command.remark)
+            error = error_of(answer.code, remark)
             error.add_note(f"writing to {lane.queue}")
             if not error.retryable or refused is not None:
                 raise error

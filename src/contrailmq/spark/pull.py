@@ -43,6 +43,7 @@ STRIDE_MAX: Final = 4096
 STRIDE_PATIENCE: Final = 512  # answers until a broker that gave little is asked for more again
 GROUP_SIZE: Final = 2 * 1024 * 1024
 FILTER_COUNT: Final = 1024
+_SUCCESS: Final = int(ResponseCode.SUCCESS)
 _I64: Final = struct.Struct(">q")
 _LENGTHS: Final = struct.Struct(">II")
 
@@ -127,7 +128,7 @@ class _Chunk:
 class _Line:
     """One range on its way: its chunks under way, and where the next one begins."""
 
-    __slots__ = ("chained", "chunks", "given", "next", "part", "template")
+    __slots__ = ("chained", "chunks", "given", "gone_to", "next", "part", "template")
 
     def __init__(self, part: QueueRange, *, chained: bool) -> None:
         self.part = part
@@ -135,7 +136,8 @@ class _Line:
         self.chunks: deque[_Chunk] = deque()
         self.next = part.start
         self.given = part.start  # everything before was given out
-        self.template = ""
+        self.gone_to = part.start  # everything before was given out, or said to be deleted
+        self.template = b""
 
     @property
     def is_done(self) -> bool:
@@ -198,7 +200,7 @@ class _Flow:
         while self._asked:
             again: list[tuple[_Line, _Chunk]] = []
             for answer in self._wire.receive():
-                found = self._asked.pop(answer.command.opaque, None)
+                found = self._asked.pop(answer.opaque, None)
                 if found is None:
                     self._wire.release(answer.arena)
                     continue
@@ -214,10 +216,8 @@ class _Flow:
 
     def _take(self, line: _Line, chunk: _Chunk, answer: Answer) -> bool:
         """Note an answer; whether its body is kept."""
-        command, start = answer.command, chunk.at
-        code = command.code
-        if code == ResponseCode.SUCCESS:
-            following = int(command.fields["nextBeginOffset"])
+        code, following, start = answer.code, answer.following, chunk.at
+        if code == _SUCCESS:
             if following <= start:
                 raise RemoteProtocolError(f"{line.part.queue}: a pull at {start} leads nowhere")
             self._learn(chunk, following - start, answer.end - answer.start)
@@ -225,7 +225,6 @@ class _Flow:
             chunk.bodies.append((answer.arena, answer.start, answer.end))
             return True
         if code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-            following = int(command.fields["nextBeginOffset"])
             if following <= start:
                 raise _TryLater(f"{line.part.queue}: nothing at {start} yet")
             chunk.at = following
@@ -233,14 +232,15 @@ class _Flow:
         if code == ResponseCode.PULL_NOT_FOUND:
             return self._not_there(line, chunk, start)
         if code == ResponseCode.PULL_OFFSET_MOVED:
-            following = int(command.fields["nextBeginOffset"])
             if following <= start:
                 return self._not_there(line, chunk, start)
-            until = min(following, chunk.end)
-            self._losses.note(DataLoss(line.part.queue, start, until, "deleted by the broker"))
-            chunk.at = until
+            gone_to, said_to = min(following, line.part.end), line.gone_to
+            if gone_to > said_to:  # said once, not for every chunk of it
+                line.gone_to = gone_to
+                self._losses.note_deleted(line.part.queue, max(start, said_to), gone_to)
+            chunk.at = min(following, chunk.end)
             return False
-        error = error_of(code, command.remark)
+        error = error_of(code, answer.command.remark)
         if error.retryable:
             raise _TryLater(f"{line.part.queue} at {start}: {error}")
         error.add_note(f"pulling {line.part.queue} at {start}")
@@ -311,10 +311,11 @@ class _Flow:
             return data
         opaque = self._wire.next_opaque()
         self._asked[opaque] = (line, chunk)
-        header = (line.template % (chunk.at, count, opaque)).encode()
-        return _LENGTHS.pack(4 + len(header), len(header)) + header
+        header = line.template % (chunk.at, count, opaque)
+        size = len(header)
+        return _LENGTHS.pack(4 + size, size) + header
 
-    def _template(self, queue: MessageQueue) -> str:
+    def _template(self, queue: MessageQueue) -> bytes:
         """The request as text with places for offset, count and number."""
         offset_mark, count_mark, opaque_mark = 7_777_777_777_777, 77_777_771, 77_777_772
         command = pull_command(self._subscription, queue, offset=offset_mark, count=count_mark)
@@ -325,7 +326,7 @@ class _Flow:
         assert sorted(places, key=text.index) == places, "the header's order has changed"
         for place in places:
             text = text.replace(place, "%d", 1)
-        return text
+        return text.encode()
 
     def _groups(self, broker: str) -> Iterator[Group]:
         """What is ready, one group an arena."""

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from contrailmq._native.request import INCOMPLETE, UNDERSTOOD, RequestScan
 from contrailmq.client.acl import sign
 from contrailmq.client.settings import Credentials
 from contrailmq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
@@ -20,7 +21,9 @@ from contrailmq.protocol.frame import FRAME_SIZE_MAX, LENGTH_SIZE
 
 ARENA_SIZE: Final = 4 * 1024 * 1024
 RECEIVE_SIZE: Final = 1024 * 1024
+RESPONSE_FLAG: Final = 1
 _LENGTH: Final = struct.Struct(">i")
+_FOLLOWING: Final = b"nextBeginOffset"
 
 
 class Arena:
@@ -37,15 +40,28 @@ class Arena:
 
 
 class Answer:
-    """One answer: the command without its body, and where in the arena the body is."""
+    """One answer: what a pull's answer says, and where in the arena frame and body are.
 
-    __slots__ = ("arena", "command", "end", "start")
+    ``following`` is the next offset to pull from, -1 where the answer does not say.  The rest of
+    the header is decoded only when somebody wants it.
+    """
 
-    def __init__(self, command: Command, arena: Arena, start: int, end: int) -> None:
-        self.command = command
+    __slots__ = ("_at", "arena", "code", "end", "following", "opaque", "start")
+
+    def __init__(self, arena: Arena, at: int, span: tuple[int, int]) -> None:
         self.arena = arena
-        self.start = start
-        self.end = end
+        self._at = at
+        self.start, self.end = span
+        self.code = 0
+        self.opaque = 0
+        self.following = -1
+
+    @property
+    def command(self) -> Command:
+        """The answer with its whole header and without its body, as long as it is pinned."""
+        found = decode(self.arena.view[self._at + LENGTH_SIZE : self.end], copy_body=False)
+        found.body = b""
+        return found
 
     def body(self) -> memoryview:
         """The bytes of the body, as long as the arena is pinned."""
@@ -63,6 +79,7 @@ class Wire:
         self._opaque = 0
         self._arena = Arena(ARENA_SIZE)
         self._spare: list[Arena] = []
+        self._scan = RequestScan()
         try:
             host, _, port = address.rpartition(":")
             place = (host.strip("[]"), int(port))
@@ -103,10 +120,10 @@ class Wire:
         found: dict[int, Command] = {}
         while waiting:
             for answer in self.receive():
-                index = waiting.pop(answer.command.opaque, None)
+                index = waiting.pop(answer.opaque, None)
                 if index is not None:
-                    answer.command.body = bytes(answer.body())
                     found[index] = answer.command
+                    found[index].body = bytes(answer.body())
                 self.release(answer.arena)
         return [found[index] for index in range(len(commands))]
 
@@ -172,20 +189,42 @@ class Wire:
 
     def _parse(self, arena: Arena) -> list[Answer]:
         answers: list[Answer] = []
-        at, filled = arena.parsed, arena.filled
+        scan, data, at, filled = self._scan, arena.data, arena.parsed, arena.filled
         while filled - at >= LENGTH_SIZE:
-            (size,) = _LENGTH.unpack_from(arena.data, at)
-            if not LENGTH_SIZE <= size <= FRAME_SIZE_MAX:
-                raise RemoteProtocolError(f"{self.address} sent a frame of {size} bytes")
-            end = at + LENGTH_SIZE + size
-            if end > filled:
+            state = scan.scan(data, at, filled)
+            if state == INCOMPLETE:
                 break
-            command = decode(arena.view[at + LENGTH_SIZE : end], copy_body=False)
-            start = end - len(command.body)
-            command.body = b""
-            if command.is_response:
-                arena.pins += 1
-                answers.append(Answer(command, arena, start, end))
+            if state == UNDERSTOOD:
+                end = scan.frame_end
+                if scan.flag & RESPONSE_FLAG:
+                    answer = Answer(arena, at, (scan.body_at, end))
+                    answer.code, answer.opaque = scan.code, scan.opaque
+                    field = scan.find(data, _FOLLOWING)
+                    if field >= 0:
+                        answer.following = scan.number(data, field)
+                    answers.append(answer)
+            else:
+                found = self._decode(arena, at)
+                if found is None:
+                    break
+                end = found.end
+                if found.command.is_response:
+                    answers.append(found)
             at = end
+        arena.pins += len(answers)
         arena.parsed = at
         return answers
+
+    def _decode(self, arena: Arena, at: int) -> Answer | None:
+        """A frame of unusual form; None when it is not complete."""
+        (size,) = _LENGTH.unpack_from(arena.data, at)
+        if not LENGTH_SIZE <= size <= FRAME_SIZE_MAX:
+            raise RemoteProtocolError(f"{self.address} sent a frame of {size} bytes")
+        end = at + LENGTH_SIZE + size
+        if end > arena.filled:
+            return None
+        command = decode(arena.view[at + LENGTH_SIZE : end], copy_body=False)
+        answer = Answer(arena, at, (end - len(command.body), end))
+        answer.code, answer.opaque = command.code, command.opaque
+        answer.following = int(command.fields.get("nextBeginOffset", -1))
+        return answer
