@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from contrailmq.clock import SystemClock
 from contrailmq.demo import lake
 from contrailmq.demo import main as demo
 from contrailmq.demo.screen import Screen
@@ -98,6 +100,33 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_few_orders_are_refused() -> None:
     with pytest.raises(ContrailError, match="at least 100"):
         demo.main(["--orders", "3"])
+
+
+class Slow(SystemClock):
+    """A second passes between two looks."""
+
+    def __init__(self) -> None:
+        self._seconds = itertools.count()
+
+    def monotonic_ms(self) -> int:
+        return next(self._seconds) * 1000
+
+
+def test_nothing_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that wraps cannot be drawn again in its place."""
+    monkeypatch.setenv("COLUMNS", "80")
+    out = io.StringIO()
+    screen = Screen(out, clock=Slow())
+    screen.note("a long text " * 12)
+    screen.good("another " * 20)
+    screen.table([("a name", "and its long value " * 6)])
+    bar = screen.bar("orders into Parquet", 20_000)
+    bar.set(20_000)
+    bar.finish("3 micro-batches")
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "█" in lines[-1]
+    assert lines[-1].endswith("3 micro-batches")
 
 
 def test_a_bar_outside_of_a_terminal_is_one_line() -> None:

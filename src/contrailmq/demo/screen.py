@@ -1,18 +1,21 @@
 """What the tour shows: headings, notes, progress bars and the table at the end.
 
 On a terminal a bar is redrawn in place; elsewhere (a pipe, a log) only its last state is a line.
+Nothing is wider than the terminal: texts are wrapped, bars get shorter.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from typing import Final, TextIO
 
 from contrailmq.clock import Clock, SystemClock
 
 BAR_WIDTH: Final = 28
+BAR_WIDTH_MIN: Final = 6
 LABEL_WIDTH: Final = 28
 REDRAW_MS: Final = 80
 
@@ -33,11 +36,11 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Something that happened."""
-        self._line(f"  {text}")
+        self._wrapped("  ", text)
 
     def good(self, text: str) -> None:
         """Something that happened as it should."""
-        self._line(f"  {self._coloured('✓', '32')} {text}")
+        self._wrapped(f"  {self._coloured('✓', '32')} ", text, indent=4)
 
     def bar(self, label: str, total: int) -> Bar:
         """A progress bar; ``finish`` it."""
@@ -46,7 +49,7 @@ class Screen:
     def table(self, rows: Iterable[tuple[str, str]]) -> None:
         """Names and values."""
         for name, value in rows:
-            self._line(f"  {name:<{LABEL_WIDTH}} {value}")
+            self._wrapped(f"  {name:<{LABEL_WIDTH}} ", value, indent=LABEL_WIDTH + 3)
 
     def draw(self, text: str, *, last: bool) -> None:
         """Redraw the line of a bar."""
@@ -55,6 +58,12 @@ class Screen:
         elif last:
             self.out.write(text + "\n")
         self.out.flush()
+
+    def _wrapped(self, head: str, text: str, *, indent: int = 2) -> None:
+        room = max(self.width - indent, 20)
+        lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+        for number, line in enumerate(lines or [""]):
+            self._line((head if number == 0 else " " * indent) + line)
 
     def _line(self, text: str) -> None:
         self.out.write(text + "\n")
@@ -99,8 +108,12 @@ class Bar:
 
     def _draw(self, *, last: bool, text: str = "") -> None:
         share = min(self.count / self._total, 1.0)
-        full = int(share * BAR_WIDTH)
-        bar = "█" * full + "░" * (BAR_WIDTH - full)
+        total = f"{self._total:,}"
         rate = f"{self.count / self.seconds:,.0f}/s"
-        shown = f"  {self._label:<{LABEL_WIDTH}} {bar} {self.count:>7,}/{self._total:,}  {rate}"
-        self._screen.draw(f"{shown}  {text}".rstrip(), last=last)
+        head = f"  {self._label:<{LABEL_WIDTH}} "
+        tail = f" {self.count:>{len(total)},}/{total}  {rate:>9}  {text}"
+        room = self._screen.width - 1 - len(head) - len(tail.rstrip())
+        width = max(BAR_WIDTH_MIN, min(BAR_WIDTH, room))
+        full = int(share * width)
+        bar = "█" * full + "░" * (width - full)
+        self._screen.draw(f"{head}{bar}{tail}".rstrip(), last=last)
