@@ -38,6 +38,7 @@ class TagMatcher:
 
     tag_codes = frozenset({2598919})
     record_matters = False
+    program = None
 
     def matches(self, record: memoryview) -> bool:
         """Not asked."""

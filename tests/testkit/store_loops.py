@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 from testkit.builds import NATIVE, native_module
 
-NAMES = ("raw", "scan", "index", "queues", "log", "gather")
+NAMES = ("raw", "scan", "index", "queues", "log", "sql", "gather")
 
 
 def store_loops(*, pure: bool) -> SimpleNamespace:

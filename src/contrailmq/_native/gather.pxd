@@ -1,7 +1,9 @@
 import cython
 
 from contrailmq._native cimport raw
+from contrailmq._native.sql cimport SqlProgram
 
+cdef int _LINE, _AHEAD, _FEW
 cdef int _UNIT, _HEAD_SIZE, _FOUND, _NO_MATCH, _REMOVING, _NOTHING
 
 
@@ -31,6 +33,9 @@ cdef class Gatherer:
     cdef public int status
     cdef readonly long long next_unit
     cdef public long long last_offset
+    cdef object _codes_of
+    cdef long long[::1] _codes
+    cdef Py_ssize_t _code_count
 
     @cython.locals(last=LogView)
     cdef LogView _view(self, long long offset)
@@ -43,12 +48,19 @@ cdef class Gatherer:
 
     @cython.locals(
         address="const unsigned char*", skip_before=cython.longlong, at=cython.Py_ssize_t, offset=cython.longlong,
-        size=cython.longlong,
+        size=cython.longlong, view=LogView,
     )
     cpdef Py_ssize_t select(
         self, const unsigned char[::1] units, Py_ssize_t start, Py_ssize_t end,
-        long long count_max, Limits limits, long long disk_before, object codes,
+        long long count_max, Limits limits, long long disk_before, object codes, SqlProgram program,
     ) except -1
+
+    @cython.locals(view=LogView, position=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cdef void _ask_for(self, long long offset, long long size) noexcept
+    cdef int _use_codes(self, object codes) except -1
+
+    @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
+    cdef bint _is_wanted(self, long long code) noexcept
 
     @cython.locals(
         target="unsigned char*", filled=cython.Py_ssize_t, number=cython.Py_ssize_t,

@@ -3,10 +3,10 @@
 """Gather the records of a pull into one buffer.
 
 ``Gatherer.select`` walks consume-queue units and chooses the records a pull may have: count and
-byte limits, which differ for records that have probably left memory, tag codes, and whether the
-record is there at all.  ``copy`` brings the chosen ones together in a buffer of their exact size;
-neighbours in the log are one copy.  Units and records come from disk, so nothing they say is
-believed: a record is taken only when its own first bytes agree with the unit.
+byte limits, which differ for records that have probably left memory, tag codes, whether the
+record is there at all, and an SQL condition.  ``copy`` brings the chosen ones together in a buffer
+of their exact size; neighbours in the log are one copy.  Units and records come from disk, so
+nothing they say is believed: a record is taken only when its own first bytes agree with the unit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from __future__ import annotations
 from array import array
 
 from contrailmq._native import raw
+from contrailmq._native.sql import SqlProgram
 
 Bytes = bytes | bytearray | memoryview
 
 _UNIT = 20
 _HEAD_SIZE = 91
+_LINE = 64
+_AHEAD = 4 * _UNIT  # records lie apart: the memory of one is asked for while others are looked at
+_FEW = 8  # codes that are compared one by one
 
 # Status of a selection, when nothing was chosen.
 FOUND = 0
@@ -71,6 +75,9 @@ class Gatherer:
         self.status = 3
         self.next_unit = 0
         self.last_offset = -1
+        self._codes_of: frozenset[int] | None = None
+        self._codes = array("q", [0])
+        self._code_count = 0
 
     def add(self, buffer: Bytes, base: int) -> None:
         """Make a segment readable."""
@@ -145,15 +152,18 @@ class Gatherer:
         limits: Limits,
         disk_before: int,
         codes: frozenset[int] | None,
+        program: SqlProgram | None,
     ) -> int:
         """Choose from the units of ``units[start:end]``; how many units were looked at.
 
         Records before ``disk_before`` count as on disk.  With ``codes`` only units with one of
-        these tag codes are taken.
+        these tag codes are taken, with ``program`` only records it is true for.
         """
         if start < 0 or end > len(units):
             raise ValueError("gather: range outside the view")
         self.begin((end - start) // _UNIT)
+        if codes is not None and codes is not self._codes_of:
+            self._use_codes(codes)
         address = raw.at_address(units)
         skip_before = -1
         at = start
@@ -167,18 +177,65 @@ class Gatherer:
                 break
             self.last_offset = offset
             at += _UNIT
-            if codes is not None and raw.get_i64(address, at - 8) not in codes:
+            if codes is None:
+                if end - at > _AHEAD:
+                    self._ask_for(
+                        raw.get_i64(address, at + _AHEAD - _UNIT),
+                        raw.get_u32(address, at + _AHEAD - 12),
+                    )
+            elif not self._is_wanted(raw.get_i64(address, at - 8)):
                 if self.count == 0:
                     self.status = _NO_MATCH
                 continue
-            if self.find(offset, size) is None:
+            view = self.find(offset, size)
+            if view is None:
                 if self.count == 0:
                     self.status = _REMOVING
                 if offset < self.min_offset:
                     skip_before = self.min_offset  # deleted, and so is everything before it
                 continue
+            if program is not None and not program.matches_record(
+                view.address, offset - view.base, size
+            ):
+                if self.count == 0:
+                    self.status = _NO_MATCH
+                continue
             self.choose(offset, size)
         return (at - start) // _UNIT
+
+    def _ask_for(self, offset: int, size: int) -> None:
+        """Have the memory of a record brought near, if it is in the segment used last."""
+        view = self._last
+        if view is None or offset < view.base or size > 1024:
+            return
+        position = offset - view.base
+        stop = position + size
+        if stop > view.size:
+            return
+        while position < stop:
+            raw.prefetch(view.address, position)
+            position += _LINE
+
+    def _use_codes(self, codes: frozenset[int]) -> None:
+        self._codes_of = codes
+        self._codes = array("q", sorted(codes) or [0])
+        self._code_count = len(codes)
+
+    def _is_wanted(self, code: int) -> bool:
+        """Whether a tag code is one of those asked for."""
+        low = 0
+        high = self._code_count
+        while high - low > _FEW:
+            middle = (low + high) // 2
+            if self._codes[middle] <= code:
+                low = middle
+            else:
+                high = middle
+        while low < high:
+            if self._codes[low] == code:
+                return True
+            low += 1
+        return False
 
     def copy(self) -> bytearray:
         """The chosen records, one after another."""

@@ -4,6 +4,7 @@ from contrailmq._native cimport raw
 from contrailmq._native.gather cimport Gatherer, Limits
 from contrailmq._native.queues cimport QueueWriter
 from contrailmq._native.request cimport RequestScan
+from contrailmq._native.sql cimport SqlProgram
 
 cdef int _PULL, _LITE_PULL, _UNIT, _COMMIT, _SUBSCRIPTION, _KEY_SIZE, _HEAD_SIZE, _FOUND, _COUNT_MAX
 
@@ -23,6 +24,7 @@ cdef class LanePlan:
     cdef readonly str topic
     cdef readonly long long queue_count
     cdef readonly object codes
+    cdef public SqlProgram program
     cdef const unsigned char[::1] tail
     cdef readonly list queues
 

@@ -3,9 +3,9 @@
 Theory of operation.  ``PullLane.run`` takes PULL_MESSAGE and LITE_PULL_MESSAGE requests as long as
 they are ones it knows all about: a consumer the broker has decided on (``host.decide_pull``, by
 group, topic and what is subscribed to), a queue with messages at the offset asked for, a filter of
-tags alone.  The records are gathered by the store's own ``Gatherer``.  A pull that finds nothing,
-or is anything else, ends the run, and the ordinary handler takes it in its place in the order: it
-waits, refuses and explains; the lane does not.
+tags or an SQL condition.  The records are gathered by the store's own ``Gatherer``.  A pull that
+finds nothing, or is anything else, ends the run, and the ordinary handler takes it in its place in
+the order: it waits, refuses and explains; the lane does not.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contrailmq._native import raw
 from contrailmq._native.gather import Gatherer, Limits
 from contrailmq._native.queues import QueueWriter
 from contrailmq._native.request import RequestScan
+from contrailmq._native.sql import SqlProgram
 
 Bytes = bytes | bytearray | memoryview
 
@@ -59,6 +60,7 @@ class LanePlan:
         self.queue_count = queue_count
         self.codes = codes  # tag codes wanted, or None for all
         self.tail = tail  # the broker's constant ext fields, as JSON members
+        self.program: SqlProgram | None = None  # the condition messages must fulfil
         self.queues: list[Any] = [None] * queue_count
 
 
@@ -261,7 +263,7 @@ class PullLane:
             stop = start + span
         gatherer = self.gatherer
         seen = gatherer.select(
-            queue.units, start, stop, count, self.limits, self.disk_before, plan.codes
+            queue.units, start, stop, count, self.limits, self.disk_before, plan.codes, plan.program
         )
         if gatherer.status != _FOUND:
             return False

@@ -10,6 +10,7 @@ cdef extern from *:
     static inline uint64_t contrail_get64(const unsigned char *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
     static inline void contrail_put16(unsigned char *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
     static inline void contrail_put32(unsigned char *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
+    static inline void contrail_prefetch(const unsigned char *p) { __builtin_prefetch(p, 0, 1); }
     static inline void contrail_put64(unsigned char *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
     """
     unsigned short contrail_get16(const unsigned char* p) nogil
@@ -17,6 +18,7 @@ cdef extern from *:
     unsigned long long contrail_get64(const unsigned char* p) nogil
     void contrail_put16(unsigned char* p, unsigned short v) nogil
     void contrail_put32(unsigned char* p, unsigned int v) nogil
+    void contrail_prefetch(const unsigned char* p) nogil
     void contrail_put64(unsigned char* p, unsigned long long v) nogil
 
 cdef inline unsigned char* at_address(const unsigned char[::1] data) noexcept:
@@ -50,6 +52,9 @@ cdef inline void put_u32(unsigned char* data, Py_ssize_t at, unsigned int value)
 
 cdef inline void put_i64(unsigned char* data, Py_ssize_t at, long long value) noexcept nogil:
     contrail_put64(data + at, <unsigned long long> value)
+
+cdef inline void prefetch(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    contrail_prefetch(data + at)
 
 cdef inline Py_ssize_t find_byte(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, int byte) noexcept nogil:
     cdef const unsigned char* found

@@ -63,6 +63,10 @@ def put_i64(data: Any, at: int, value: int) -> None:
     data[at : at + 8] = (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")
 
 
+def prefetch(data: Any, at: int) -> None:
+    """Tell the processor that it will read here soon (C; here there is nobody to tell)."""
+
+
 def find_byte(data: Any, at: int, end: int, byte: int) -> int:
     """Where ``byte`` first stands in ``data[at:end]``, or -1."""
     return int(bytes(data[at:end]).find(byte) + at) if byte in bytes(data[at:end]) else -1

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from contrailmq._native.sql import SqlProgram
 from contrailmq.clock import Clock
 from contrailmq.errors import CorruptRecord, FilterError, RemoteProtocolError
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
@@ -34,6 +35,7 @@ class TagMatcher:
 
     __slots__ = ("tag_codes",)
     record_matters = False
+    program = None
 
     def __init__(self, codes: Iterable[int]) -> None:
         self.tag_codes: frozenset[int] | None = frozenset(codes)
@@ -54,7 +56,7 @@ class SqlMatcher:
     in any bit map.
     """
 
-    __slots__ = ("_bitmap_size", "_filter", "_positions", "_since_ms", "tag_codes")
+    __slots__ = ("_bitmap_size", "_filter", "_positions", "_since_ms", "program", "tag_codes")
     record_matters = True
 
     def __init__(
@@ -67,6 +69,7 @@ class SqlMatcher:
     ) -> None:
         self.tag_codes: frozenset[int] | None = None
         self._filter = sql
+        self.program: SqlProgram | None = sql.program()
         self._positions = tuple(positions)
         self._bitmap_size = bitmap_size
         self._since_ms = since_ms

@@ -91,14 +91,17 @@ class BrokerPullLane:
         except (ValueError, BrokerError):
             return None
         matcher = plan.matcher
-        if matcher is not None and matcher.record_matters:
+        program = matcher.program if matcher is not None and matcher.record_matters else None
+        if matcher is not None and matcher.record_matters and program is None:
             return None
         tail = (
             f'","topicSysFlag":"{plan.topic.topic_sys_flag}",'
             f'"groupSysFlag":"{plan.group.group_sys_flag}"'
         )
         codes = None if matcher is None else matcher.tag_codes
-        return LanePlan(group, topic, plan.topic.read_queue_nums, codes, tail.encode())
+        decided = LanePlan(group, topic, plan.topic.read_queue_nums, codes, tail.encode())
+        decided.program = program
+        return decided
 
     def lane_queue(self, topic: str, queue_id: int) -> LaneQueue | None:
         """A queue as the lane reads it; None when nothing was ever put into it."""

@@ -76,12 +76,13 @@ class Reading:
         gatherer = self._log.gatherer
         disk_before = self.disk_before
         if matcher is None:
-            seen = gatherer.select(buffer, start, end, count, self.limits, disk_before, None)
-        elif matcher.record_matters or queue.ext is not None:
+            seen = gatherer.select(buffer, start, end, count, self.limits, disk_before, None, None)
+        elif queue.ext is not None or (matcher.record_matters and matcher.program is None):
             seen = self._select(queue, units=(buffer, start, end), count=count, matcher=matcher)
         else:
+            program = matcher.program if matcher.record_matters else None
             seen = gatherer.select(
-                buffer, start, end, count, self.limits, disk_before, matcher.tag_codes
+                buffer, start, end, count, self.limits, disk_before, matcher.tag_codes, program
             )
         return GetResult(
             _STATUS.get(gatherer.status, GetStatus.NO_MATCHED_MESSAGE),

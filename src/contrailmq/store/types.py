@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from contrailmq._native.sql import SqlProgram
+
 
 @dataclass(slots=True)
 class NewMessage:
@@ -106,6 +108,11 @@ class Matcher(Protocol):
     @property
     def record_matters(self) -> bool:
         """Whether ``matches`` has to see the record."""
+        ...
+
+    @property
+    def program(self) -> SqlProgram | None:
+        """What ``matches`` says, for compiled loops; None when only ``matches`` knows."""
         ...
 
     def matches(self, record: memoryview) -> bool:

@@ -410,6 +410,7 @@ def select(loops: SimpleNamespace, gatherer: Any, units: Any, **changes: Any) ->
         "disk": (2, 1 << 20),
         "disk_before": 0,
         "codes": None,
+        "program": None,
         **changes,
     }
     limits = loops.gather.Limits(*given["memory"])
@@ -422,6 +423,7 @@ def select(loops: SimpleNamespace, gatherer: Any, units: Any, **changes: Any) ->
         limits,
         given["disk_before"],
         given["codes"],
+        given["program"],
     )
 
 

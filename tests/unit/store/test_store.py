@@ -54,6 +54,7 @@ class Filter:
     ) -> None:
         self.tag_codes = tag_codes
         self.record_matters = accepts is not None
+        self.program = None
         self._accepts = accepts
         self._passes = passes
 

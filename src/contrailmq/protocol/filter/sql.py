@@ -14,9 +14,11 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from contrailmq._native.records import find_property
+from contrailmq._native.sql import SqlProgram
 from contrailmq.protocol.filter.sql_compile import Properties, compile_node, property_names
 from contrailmq.protocol.filter.sql_lexer import KEYWORDS_4_9, KEYWORDS_5, SqlError
 from contrailmq.protocol.filter.sql_parser import parse_sql
+from contrailmq.protocol.filter.sql_program import build_program
 
 EXPRESSION_LENGTH_MAX: Final = 32 * 1024
 
@@ -55,6 +57,10 @@ class SqlFilter:
             return self._evaluate(properties) is True
         except ValueError:
             return False
+
+    def program(self) -> SqlProgram:
+        """The expression for the compiled evaluator. It has scratch space: one thread's only."""
+        return build_program(self._tree, self.matches_raw)
 
     def matches_raw(self, properties: bytes) -> bool:
         """``matches`` for a stored property string; only what the expression uses is decoded."""

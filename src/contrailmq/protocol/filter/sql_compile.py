@@ -46,7 +46,7 @@ _TESTS: Final[dict[str, _Test]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_MIRRORED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+MIRRORED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
 def compile_node(node: Node) -> Evaluate:
@@ -78,7 +78,7 @@ def _property(node: Property) -> Evaluate:
 
 
 def _negate(node: Negate) -> Evaluate:
-    known = _fold(node)
+    known = fold(node)
     if known is not None:
         return _constant(known)
     inner = compile_node(node.operand)
@@ -166,12 +166,12 @@ def _search(node: Search) -> Evaluate:
     return search
 
 
-def _fold(node: Node) -> Constant | None:
+def fold(node: Node) -> Constant | None:
     """The constant a node is, minus signs before a number included."""
     if isinstance(node, Constant):
         return node
     if isinstance(node, Negate):
-        inner = _fold(node.operand)
+        inner = fold(node.operand)
         if inner is not None and inner.kind in NUMBERS:
             return Constant(inner.kind, -inner.value)  # type: ignore[operator]
         if inner is not None:
@@ -180,11 +180,11 @@ def _fold(node: Node) -> Constant | None:
 
 
 def _order(node: Order) -> Evaluate:
-    left, right = _fold(node.left), _fold(node.right)
+    left, right = fold(node.left), fold(node.right)
     if isinstance(node.left, Property) and right is not None and right.kind in NUMBERS:
         return _order_to_number(node.left.name, node.symbol, right)
     if isinstance(node.right, Property) and left is not None and left.kind in NUMBERS:
-        return _order_to_number(node.right.name, _MIRRORED[node.symbol], left)
+        return _order_to_number(node.right.name, MIRRORED[node.symbol], left)
     if isinstance(node.left, Property) and isinstance(node.right, Property):
         return _order_of_properties(node.left.name, node.right.name, _TESTS[node.symbol])
     first, second = compile_node(node.left), compile_node(node.right)
@@ -239,7 +239,7 @@ def _order_of_properties(left: str, right: str, test: _Test) -> Evaluate:
 
 
 def _equal(node: Equal) -> Evaluate:
-    left, right = _fold(node.left), _fold(node.right)
+    left, right = fold(node.left), fold(node.right)
     if isinstance(node.left, Property) and right is not None:
         return _equal_property(node.left.name, right, missing=None)
     if isinstance(node.right, Property) and left is not None and left.kind is not Kind.BOOLEAN:
