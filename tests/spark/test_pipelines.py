@@ -150,6 +150,11 @@ def test_restore_sends_each_message_once(
     done = restore.run(spark, path, _place(cluster), to="again", topics=["orders"], again=True)
     assert done.rows == 350
     assert _live(spark, cluster, "again").count() == 650
+    # Another archive, though of the same messages and hours, is another restore.
+    other = str(tmp_path / "other")
+    archive.run(spark, _place(cluster), other, topics=["orders"])
+    assert restore.run(spark, other, _place(cluster), to="again", topics=["orders"]).rows == 350
+    assert _live(spark, cluster, "again").count() == 1000
 
 
 def test_sql_over_topics_stores_and_archives(

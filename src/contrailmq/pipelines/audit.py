@@ -15,6 +15,14 @@ from typing import Any, Final
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from contrailmq.admin.client import AdminClient
 from contrailmq.client.settings import ClientSettings, Credentials
@@ -22,6 +30,7 @@ from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import BrokerError, ConfigError
 from contrailmq.pipelines import audit_tables as tables
 from contrailmq.pipelines.audit_page import page
+from contrailmq.pipelines.folders import Folders
 from contrailmq.pipelines.places import Cluster, Place, Stores, read_messages
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
@@ -36,16 +45,25 @@ from contrailmq.protocol.queue import MessageQueue
 from contrailmq.store.reader import StoreReader
 
 PAGE_ROWS_MAX: Final = 5000
-_LAG: Final = (
-    "group string, topic string, broker string, queue_id int, end_offset long, committed long,"
-    " lag long, last_consumed timestamp"
+# No DDL: a declarative pipeline may not ask its server what that means.
+LAG: Final = StructType(
+    [
+        StructField("group", StringType()),
+        StructField("topic", StringType()),
+        StructField("broker", StringType()),
+        StructField("queue_id", IntegerType()),
+        StructField("end_offset", LongType()),
+        StructField("committed", LongType()),
+        StructField("lag", LongType()),
+        StructField("last_consumed", TimestampType()),
+    ]
 )
 
 
 def run(
     spark: SparkSession,
     source: Cluster | Stores,
-    out: Path,
+    out: str | Path,
     *,
     topics: Sequence[str] = (),
     since_ms: int | None = None,
@@ -71,7 +89,7 @@ def run(
         "keys": lambda: tables.keys(slim),
         "failures": lambda: frames.failures([name for name in wanted if is_retry_or_dlq(name)]),
         "delays": lambda: frames.delays(trace_topic),
-        "lag": lambda: spark.createDataFrame(lag, _LAG),
+        "lag": lambda: spark.createDataFrame(lag, LAG),
     }
     rows: dict[str, list[dict[str, Any]]] = {}
     try:
@@ -89,14 +107,26 @@ def run(
     report.size = sum(row["bytes"] for row in rows.get("traffic", []))
     report.facts = {"topics": len(wanted), "tables": str(out)}
     if not report.is_stopped:
-        place = out / "report.html"
-        out.mkdir(parents=True, exist_ok=True)
-        place.write_text(
-            page(rows, source=str(source), now_ms=clock.now_ms(), span=(since_ms, until_ms)),
-            encoding="utf-8",
-        )
-        report.facts["report"] = str(place)
+        text = page(rows, source=str(source), now_ms=clock.now_ms(), span=(since_ms, until_ms))
+        report.facts["report"] = _put_page(spark, str(out), text)
     return report
+
+
+def _put_page(spark: SparkSession, out: str, text: str) -> str:
+    """Write the page beside its tables, on a disk here or on a file system Spark knows."""
+    if "://" in out:
+        Folders(spark, out).write_text("report.html", text)
+        return f"{out.rstrip('/')}/report.html"
+    place = Path(out) / "report.html"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text, encoding="utf-8")
+    return str(place)
+
+
+def group_lag(spark: SparkSession, cluster: Cluster) -> DataFrame:
+    """How far each group of a cluster is now: the table ``lag``, for declarative pipelines."""
+    _, lag = asyncio.run(_inventory(cluster))
+    return spark.createDataFrame(lag, LAG)
 
 
 class _Frames:

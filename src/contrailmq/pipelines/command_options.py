@@ -13,12 +13,20 @@ def spark_options() -> argparse.ArgumentParser:
     parent = argparse.ArgumentParser(add_help=False)
     group = parent.add_argument_group("Spark")
     group.add_argument("--master", metavar="URL", help="a cluster's master (this machine's cores)")
+    group.add_argument("--remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
     group.add_argument("--memory", default="2g", metavar="SIZE", help="of the driver (2g)")
     group.add_argument(
         "--conf", type=pair, action="append", default=[], metavar="NAME=VALUE",
         help="a setting of Spark; may be repeated",
     )  # fmt: skip
     return parent
+
+
+def place(options: argparse.Namespace) -> dict[str, str | None]:
+    """Where Spark is to run, as arguments of ``command_session``."""
+    if options.master and options.remote:
+        raise ConfigError("--master and --remote exclude each other")
+    return {"master": options.master, "remote": options.remote}
 
 
 def settings(options: argparse.Namespace) -> dict[str, str]:

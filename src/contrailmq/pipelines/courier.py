@@ -2,27 +2,36 @@
 
 The sink is for bulk; this is for sending at a pace, and for messages that were perhaps sent before:
 each has a unique key made of where it comes from (``origin_key``), by which brokers can be asked.
+
+A connection that breaks leaves open what the broker has of the messages under way.  They are not
+sent again blindly: the brokers are asked for their keys, and only those that are not there go out
+once more.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from contrailmq.clock import Clock
-from contrailmq.errors import error_of
+from contrailmq.errors import ContrailError, NetworkError, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.cluster import Brokers, Patience, pause
 from contrailmq.spark.options import SinkOptions
-from contrailmq.spark.outbox import Outbox
+from contrailmq.spark.outbox import SETTLE_S, Outbox
 from contrailmq.spark.sink_rows import Numbering, RowBatch
+
+log = logging.getLogger(__name__)
 
 FUTURE_MS: Final = 86_400_000
 
@@ -41,20 +50,69 @@ class Courier:
     """Sends Arrow batches with the sink's columns; ``unique_key`` has to be among them."""
 
     def __init__(self, options: SinkOptions, *, clock: Clock) -> None:
-        self._options = options
         self._clock = clock
-        self._brokers = Brokers(options.access, clock=clock)
+        self._access = options.access
+        # The outbox gives up at the first break: what to send again is decided here.
+        self._options = replace(options, access=replace(options.access, patience_s=0.0))
         self._numbering = Numbering(bytes(8), bytes(4))
-        self._outbox = Outbox(self._brokers, options, numbering=self._numbering, clock=clock)
-        self._rows = 0
+        self._asking = Brokers(options.access, clock=clock)
+        self._open()
 
     def close(self) -> None:
         """Close the connections."""
         self._outbox.close()
         self._brokers.close()
+        self._asking.close()
 
     def send(self, batch: Any, *, topic: str | None) -> None:
-        """Send a batch; when this returns, brokers have it."""
+        """Send a batch; when this returns, brokers have each of its messages once.
+
+        After an error they may have some of them: ``written`` says which.
+        """
+        patience = Patience(self._access.patience_s, clock=self._clock)
+        names = [topic] * batch.num_rows if topic else batch.column("topic").to_pylist()
+        while batch.num_rows:
+            try:
+                self._send(batch, topic)
+                return
+            except ContrailError as error:
+                self._forget()
+                if not isinstance(error, NetworkError) and not getattr(error, "retryable", False):
+                    raise
+                log.warning("sending interrupted rows=%s error=%s", batch.num_rows, error)
+                patience.pause(error)
+            pause(SETTLE_S)
+            there = self._there(batch, names)
+            if any(there):
+                patience.renew()
+            fresh = [row for row, known in enumerate(there) if not known]
+            batch, names = batch.take(pa.array(fresh, pa.int32())), [names[row] for row in fresh]
+
+    def written(self, topic: str, keys: Sequence[str]) -> set[str]:
+        """Those unique keys of which a topic has a message."""
+        one_of_each: dict[str, MessageQueue] = {}
+        for queue in self._asking.patiently(lambda: self._asking.writable_queues(topic)):
+            one_of_each.setdefault(queue.broker_name, queue)
+        found: set[str] = set()
+        for queue in one_of_each.values():
+            asked = [key for key in keys if key not in found]
+            found.update(self._written_at(queue, asked))
+        return found
+
+    def _forget(self) -> None:
+        """Forget what is under way, with its connections."""
+        self._outbox.close()
+        self._brokers.close()
+        self._open()
+
+    def _open(self) -> None:
+        self._rows = 0
+        self._brokers = Brokers(self._options.access, clock=self._clock)
+        self._outbox = Outbox(
+            self._brokers, self._options, numbering=self._numbering, clock=self._clock
+        )
+
+    def _send(self, batch: Any, topic: str | None) -> None:
         options = self._options
         rows = RowBatch(
             batch,
@@ -72,16 +130,14 @@ class Courier:
         self._rows += batch.num_rows
         self._outbox.flush()
 
-    def written(self, topic: str, keys: Sequence[str]) -> set[str]:
-        """Those unique keys of which a topic has a message."""
-        one_of_each: dict[str, MessageQueue] = {}
-        for queue in self._brokers.patiently(lambda: self._brokers.writable_queues(topic)):
-            one_of_each.setdefault(queue.broker_name, queue)
-        found: set[str] = set()
-        for queue in one_of_each.values():
-            asked = [key for key in keys if key not in found]
-            found.update(self._written_at(queue, asked))
-        return found
+    def _there(self, batch: Any, topics: Sequence[str]) -> list[bool]:
+        """Which rows of a batch their topics have."""
+        keys = batch.column("unique_key").to_pylist()
+        found: dict[str, set[str]] = {}
+        for topic in sorted(set(topics)):
+            mine = [key for key, name in zip(keys, topics, strict=True) if name == topic]
+            found[topic] = self.written(topic, mine)
+        return [key in found[name] for key, name in zip(keys, topics, strict=True)]
 
     def _written_at(self, queue: MessageQueue, keys: Sequence[str]) -> set[str]:
         end_ms = self._clock.now_ms() + FUTURE_MS
@@ -93,7 +149,7 @@ class Courier:
             )  # fmt: skip
             return queue, Command.request(RequestCode.QUERY_MESSAGE, header)
 
-        answers = self._brokers.patiently(lambda: self._brokers.ask_all(map(question, keys)))
+        answers = self._asking.patiently(lambda: self._asking.ask_all(map(question, keys)))
         found: set[str] = set()
         for key, answer in zip(keys, answers, strict=True):
             if answer.code == ResponseCode.QUERY_NOT_FOUND:

@@ -27,10 +27,18 @@ _QUIET: Final = {
 
 @contextlib.contextmanager
 def command_session(
-    name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
-    """A session while a command runs; what Spark says while it starts goes nowhere."""
-    if shutil.which("java", path=_path()) is None:
+    """A session while a command runs; what Spark says while it starts goes nowhere.
+
+    ``remote`` is a Spark Connect server, for which no Java is needed here.
+    """
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote is None and shutil.which("java", path=_path()) is None:
         raise ConfigError("Spark needs Java 17 or newer, and there is no java in PATH or JAVA_HOME")
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
@@ -42,10 +50,11 @@ def command_session(
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
         own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
-        if master is None and not {"MASTER", "SPARK_REMOTE"} & set(os.environ):
+        if master is None and "MASTER" not in os.environ:
             own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
         with _silenced(Path(folder) / "start.log"):
-            spark = session(name, master=master, settings={**_QUIET, **own, **(settings or {})})
+            chosen = {**_QUIET, **own, **(settings or {})}
+            spark = session(name, master=master, remote=remote, settings=chosen)
         try:
             yield spark
         except PySparkException as error:

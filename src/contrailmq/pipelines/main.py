@@ -17,7 +17,15 @@ from contrailmq.admin.options import (
     sub_command,
 )
 from contrailmq.admin.output import Printer, json_line
-from contrailmq.pipelines.command_options import account, names, pair, settings, spark_options
+from contrailmq.clock import SystemClock
+from contrailmq.pipelines.command_options import (
+    account,
+    names,
+    pair,
+    place,
+    settings,
+    spark_options,
+)
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
 
@@ -49,7 +57,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     stop = Stop()
     progress = Progress(options.act_name, None if options.json else sys.stderr)
     with command_session(
-        f"contrail {options.act_name}", master=options.master, settings=settings(options)
+        f"contrail {options.act_name}", settings=settings(options), **place(options)
     ) as spark:
         progress.restart()
         with stop.on_interrupt():
@@ -132,7 +140,7 @@ def _audit(spark: Any, options: argparse.Namespace, *, progress: Progress, stop:
     from contrailmq.pipelines.audit import run
 
     return run(
-        spark, _source(options), Path(options.out), topics=names(options.topics),
+        spark, _source(options), options.out, topics=names(options.topics),
         since_ms=options.since, until_ms=options.until, trace_topic=options.trace_topic,
         progress=progress, stop=stop,
     )  # fmt: skip
@@ -141,14 +149,26 @@ def _audit(spark: Any, options: argparse.Namespace, *, progress: Progress, stop:
 def _project(options: argparse.Namespace, out: TextIO | None) -> int:
     from contrailmq.pipelines.project import create
 
-    made = create(
-        options.kind, options.directory, name_servers=name_servers(options),
-        topics=names(options.topics),
-    )  # fmt: skip
+    if options.kind == "replay" and options.until is None:
+        options.until = SystemClock().now_ms()
+    given = {
+        "nameServers": name_servers(options), "accessKey": options.access_key,
+        "topics": options.topics, "groups": options.groups, "query": options.query,
+        "archive": _whole_path(options.archive),
+        "since": options.since, "until": options.until, "to": options.to,
+        "toNameServers": options.to_namesrv, "speed": options.speed, "where": options.where,
+        "rate": options.rate,
+    }  # fmt: skip
+    settings = {name: str(value) for name, value in given.items() if value is not None}
+    made = create(options.kind, options.directory, settings=settings)
     for path in made:
         print(path, file=out)
     print(f"run it: cd {options.directory} && spark-pipelines run (README.md has more)", file=out)
     return 0
+
+
+def _whole_path(text: str | None) -> str | None:
+    return text if text is None or "://" in text else str(Path(text).absolute())
 
 
 def _cluster(options: argparse.Namespace) -> Any:
@@ -210,9 +230,7 @@ def parser() -> argparse.ArgumentParser:
     _store_option(audit)
     _span_options(audit, where=False)
     project = add("project", _project, "write a Spark Declarative Pipelines project")
-    project.add_argument("kind", choices=["archive", "audit"])
-    project.add_argument("directory", type=Path)
-    project.add_argument("--topics", required=True, metavar="A,B")
+    _project_options(project)
     return top
 
 
@@ -262,6 +280,21 @@ def _replay_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--state", type=Path, metavar="FILE", help="where a stopped run is kept")
     command.add_argument("--again", action="store_true", help="begin anew, whatever is kept")
     _store_option(command)
+    _span_options(command)
+
+
+def _project_options(command: argparse.ArgumentParser) -> None:
+    kinds = ["archive", "audit", "redrive", "replay", "restore", "sql"]
+    command.add_argument("kind", choices=kinds)
+    command.add_argument("directory", type=Path)
+    command.add_argument("--topics", metavar="A,B", help="for all but redrive")
+    command.add_argument("--groups", metavar="A,B", help="for redrive: whose dead letters")
+    command.add_argument("--query", metavar="SQL", help="for sql")
+    command.add_argument("--archive", metavar="DIR", help="for restore")
+    command.add_argument("--to", metavar="TOPIC", help="for redrive, replay, restore")
+    command.add_argument("--to-namesrv", metavar="ADDR", help="for replay: of another cluster")
+    command.add_argument("--speed", type=float, metavar="N", help="for replay: times the pace (1)")
+    command.add_argument("--rate", type=float, metavar="N", help="for redrive: messages a second")
     _span_options(command)
 
 

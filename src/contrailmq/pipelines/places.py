@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,20 @@ class Cluster:
 
     def __str__(self) -> str:
         return self.name_servers
+
+
+def configured_cluster(spark: SparkSession) -> Cluster:
+    """The cluster that the configuration of a declarative pipeline names.
+
+    ``contrail.nameServers`` and, where needed, ``contrail.accessKey``; the secret is in the
+    variable CONTRAIL_SECRET_KEY of the process that runs the tool.
+    """
+    account = spark.conf.get("contrail.accessKey", "")
+    return Cluster(
+        name_servers=str(spark.conf.get("contrail.nameServers")),
+        access_key=account or None,
+        secret_key=os.environ.get("CONTRAIL_SECRET_KEY") if account else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +96,7 @@ def read_messages(
     needs_time = (since_ms is not None or until_ms is not None) and "store_time" not in wanted
     every = message_schema()
     schema = StructType([every[name] for name in [*wanted, *(["store_time"] * needs_time)]])
-    given = {**place.options(), "topics": ",".join(topics), **options}
+    given = {**place.options(), **_cores(spark), "topics": ",".join(topics), **options}
     if since_ms is not None:
         given["startingTimestamp"] = str(since_ms)
     if until_ms is not None:
@@ -92,9 +107,8 @@ def read_messages(
 
 def stream_messages(spark: SparkSession, place: Cluster | Stores, **options: Any) -> DataFrame:
     """The messages of a place as a stream; options as of the source."""
-    return (
-        spark.readStream.format(_format(place)).options(**place.options()).options(**options).load()
-    )
+    given = {**place.options(), **_cores(spark), **options}
+    return spark.readStream.format(_format(place)).options(**given).load()
 
 
 def archive_schema() -> StructType:
@@ -135,6 +149,12 @@ def within(frame: DataFrame, since_ms: int | None, until_ms: int | None) -> Data
     if until_ms is not None:
         frame = frame.where(F.col("store_time") < F.timestamp_millis(F.lit(until_ms)))
     return frame
+
+
+def _cores(spark: SparkSession) -> dict[str, str]:
+    """The option that says how many tasks can run at once; a remote session does not know that."""
+    context = getattr(spark, "sparkContext", None)
+    return {} if context is None else {"cores": str(context.defaultParallelism)}
 
 
 def _format(place: Cluster | Stores) -> str:

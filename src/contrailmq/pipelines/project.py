@@ -1,30 +1,72 @@
-"""Copies of the Spark Declarative Pipelines projects that come with the package, filled in."""
+"""Copies of the Spark Declarative Pipelines projects that come with the package, filled in.
+
+There is one a pipeline.  ``archive`` has a streaming table, ``audit`` and ``sql`` materialized
+views; ``redrive``, ``replay`` and ``restore`` a view of what was sent: to refresh it is to send
+what is not there yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
+from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
 
-PROJECTS: Final = ("archive", "audit")
+_ALL: Final = "nameServers"
+_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "archive": (_ALL, "topics"),
+    "audit": (_ALL, "topics"),
+    "redrive": (_ALL, "groups"),
+    "replay": (_ALL, "topics", "to", "since", "until"),
+    "restore": (_ALL, "topics", "to", "archive"),
+    "sql": (_ALL, "topics", "query"),
+}
+_MORE: Final[Mapping[str, Mapping[str, str]]] = {
+    "archive": {"maxOffsetsPerTrigger": "500000"},
+    "audit": {"traceTopic": "RMQ_SYS_TRACE_TOPIC"},
+    "redrive": {"to": "", "where": "", "rate": "", "dryRun": "false"},
+    "replay": {"toNameServers": "", "speed": "1", "where": "", "leadMs": "10000"},
+    "restore": {"where": ""},
+    "sql": {},
+}
+_NAMED: Final = ("replay", "restore")  # what they send has a name, by which it is known again
+PROJECTS: Final = tuple(_NEEDS)
 
 
-def create(name: str, directory: Path, *, name_servers: str, topics: Sequence[str]) -> list[Path]:
-    """Write a project into a directory that has none yet; the files it has now."""
+def create(
+    name: str, directory: Path, *, settings: Mapping[str, str], clock: Clock | None = None
+) -> list[Path]:
+    """Write a project into a directory that has none yet; the files it has now.
+
+    ``settings`` become its ``configuration``, as ``contrail.NAME``; what a project needs and is
+    not there, or does not know and is there, is an error.
+    """
     if name not in PROJECTS:
         raise ConfigError(f"no project {name!r}; there are {', '.join(PROJECTS)}")
-    if not topics:
-        raise ConfigError("say which topics")
+    missing = [key for key in _NEEDS[name] if not settings.get(key)]
+    if missing:
+        raise ConfigError(f"the project {name} needs {', '.join(missing)}")
+    known = {**dict.fromkeys(_NEEDS[name], ""), **_MORE[name], "accessKey": ""}
+    unknown = sorted(key for key, value in settings.items() if value and key not in known)
+    if unknown:
+        raise ConfigError(f"the project {name} has no use for {', '.join(unknown)}")
     if (directory / "spark-pipeline.yml").exists():
         raise ConfigError(f"{directory} has a project already")
+    chosen = {**known, **{key: value for key, value in settings.items() if value}}
+    if name in _NAMED:
+        chosen["name"] = f"{name}-{(clock or SystemClock()).now_ms()}"
+    query = chosen.pop("query", "")
     marks = {
         "@STORAGE@": str((directory / "storage").absolute()),
-        "@NAMESERVERS@": name_servers,
-        "@TOPICS@": ",".join(topics),
+        "@QUERY@": query,
+        "@CONFIGURATION@": "\n".join(
+            f"  contrail.{key}: {json.dumps(value)}" for key, value in chosen.items()
+        ),
     }
     return sorted(_copy(files("contrailmq.pipelines") / "projects" / name, directory, marks))
 

@@ -36,15 +36,17 @@ def run(spark: SparkSession, query: str, *, places: Sequence[Place]) -> DataFram
     defined: set[str] = set()
     while True:
         try:
-            return spark.sql(query)
+            frame = spark.sql(query)
+            _ = frame.schema  # a remote session looks at the query only now
+            return frame
         except AnalysisException as error:
             name = _unknown_table(error)
             if name is None or name in defined:
                 raise ConfigError(_plain(error)) from None
         if len(defined) == TABLES_MAX:
             raise ConfigError(f"the query has more than {TABLES_MAX} tables")
-        frame = _table(spark, name, query, places)
-        frame.createOrReplaceTempView(f"`{name}`")
+        table = _table(spark, name, query, places)
+        table.createOrReplaceTempView(f"`{name}`")
         defined.add(name)
 
 

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 
 from contrailmq.admin.options import connection_options, name_servers
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE
-from contrailmq.pipelines.command_options import account, settings, spark_options
+from contrailmq.pipelines.command_options import account, place, settings, spark_options
 
 _EPILOG: Final = """\
 A table is a topic; names that are no plain words go in backticks: `%DLQ%billing`.
@@ -42,7 +42,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     places += [Archive(path=path) for path in options.archive]
     if not places or options.namesrv or os.environ.get(NAME_SERVERS_VARIABLE):
         places.append(Cluster(name_servers=name_servers(options), **account(options)))
-    with command_session("contrail sql", master=options.master, settings=settings(options)) as s:
+    with command_session("contrail sql", settings=settings(options), **place(options)) as s:
         frame = run(s, options.query, places=places)
         count = write_rows(frame, out, style=options.style, rows_max=options.rows)
     if options.style == "table" and count == options.rows:

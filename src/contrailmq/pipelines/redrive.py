@@ -20,6 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError, ContrailError, NetworkError
@@ -41,11 +42,13 @@ WOULD_SEND: Final = "would send"
 FAILED: Final = "failed"
 MARK: Final = "redriven-from"  # a property that says where a message was dead
 SETTABLE: Final = ("body", "keys", "tags", "properties", "target")
-_REPORT: Final = (
-    "dead_topic string, broker string, queue_id int, queue_offset long, message_id string,"
-    " keys string, tags string, target string, new_message_id string, status string, error string"
-)
-_NAMES: Final = [part.split()[0] for part in _REPORT.split(",")]
+_NAMES: Final = [
+    "dead_topic", "broker", "queue_id", "queue_offset", "message_id", "keys", "tags", "target",
+    "new_message_id", "status", "error",
+]  # fmt: skip
+_KINDS: Final = {"queue_id": IntegerType(), "queue_offset": LongType()}
+# No DDL: a declarative pipeline may not ask its server what that means.
+_REPORT: Final = StructType([StructField(name, _KINDS.get(name, StringType())) for name in _NAMES])
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -78,11 +81,7 @@ def run(
     if wrong:
         raise ConfigError(f"cannot set {', '.join(wrong)}; there are {', '.join(SETTABLE)}")
     progress, stop = progress or Progress("redrive"), stop or Stop()
-    dead = read_messages(
-        spark, source or cluster, topics=[dlq_topic(group) for group in groups],
-        maxRecordsPerPartition=PART_ROWS if rate is None else max(1, min(PART_ROWS, int(rate * 2))),
-        pushDown="false",
-    )  # fmt: skip
+    dead = _dead(spark, source or cluster, groups, rate)
     chosen, others = _divide(dead, where)
     prepared = _prepared(chosen, change=change or {}, transform=transform, to=to)
     send = _Send(sink_options({**cluster.options(), "group": "redrive"}), rate, dry_run)
@@ -102,6 +101,41 @@ def run(
     report.seconds = progress.seconds
     report.facts = dict(Counter(str(message["status"]) for message in report.messages))
     return report
+
+
+def redriven(
+    spark: SparkSession,
+    cluster: Cluster,
+    *,
+    groups: Sequence[str],
+    where: str | None = None,
+    change: Mapping[str, str] | None = None,
+    to: str | None = None,
+    rate: float | None = None,
+    dry_run: bool = False,
+) -> DataFrame:
+    """The report as a DataFrame, a row a message: evaluated, it sends; twice, nothing twice.
+
+    For declarative pipelines; options as of ``run``.
+    """
+    chosen, others = _divide(_dead(spark, cluster, groups, rate), where)
+    prepared = _prepared(chosen, change=change or {}, transform=None, to=to)
+    if rate is not None:
+        prepared = prepared.coalesce(1)  # the throttle is the task's
+    send = _Send(sink_options({**cluster.options(), "group": "redrive"}), rate, dry_run)
+    report = prepared.mapInArrow(send, _REPORT)
+    return report if others is None else report.unionByName(others)
+
+
+def _dead(
+    spark: SparkSession, place: Cluster | Stores, groups: Sequence[str], rate: float | None
+) -> DataFrame:
+    """The dead letters of groups, in partitions that are small for a slow rate."""
+    return read_messages(
+        spark, place, topics=[dlq_topic(group) for group in groups],
+        maxRecordsPerPartition=PART_ROWS if rate is None else max(1, min(PART_ROWS, int(rate * 2))),
+        pushDown="false",
+    )  # fmt: skip
 
 
 def _divide(dead: DataFrame, where: str | None) -> tuple[DataFrame, DataFrame | None]:
@@ -222,7 +256,12 @@ class _Send:
         except ContrailError as error:
             if len(rows) == 1:
                 return [(FAILED, str(error))]
-            return [self._send(courier, part, target, [row])[0] for row in rows]
+            keys = {row: part.column("new_message_id")[row].as_py() for row in rows}
+            there = courier.written(target, list(keys.values()))
+            return [
+                (SENT, None) if keys[row] in there else self._send(courier, part, target, [row])[0]
+                for row in rows
+            ]
         return [(SENT, None)] * len(rows)
 
     def _report(self, part: Any, outcome: list[tuple[str, str | None]]) -> Any:

@@ -5,47 +5,38 @@ the replay.  The span is cut into slices of a few seconds of replay; a slice is 
 tasks have the queues divided among them, in order, and wait for the moment of each message.  The
 clocks of driver and executors should agree.
 
-What is done is in a small file (``state``): a second run goes on with the slice that was under way,
-and asks the brokers which messages of that slice they have (see ``courier``).  At the end the file
-is removed.
+What is done is in a small file (``state``), with the end of the slice that is under way.  A second
+run begins with that slice and asks the brokers, up to its end and whatever its own slices are,
+which messages they have (see ``courier``).  A task that Spark runs a second time notices so by its
+first messages and asks for all of its others too.  At the end the file is removed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
-from contrailmq.pipelines.courier import Courier, origin_key
+from contrailmq.pipelines.courier import origin_key
 from contrailmq.pipelines.places import Cluster, Place, read_messages
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
-from contrailmq.spark.cluster import pause
-from contrailmq.spark.options import SinkOptions, sink_options
+from contrailmq.pipelines.resend import COLUMNS, RESULT, Resend, in_time
+from contrailmq.spark.options import sink_options
 
 SLICE_S: Final = 5.0
 LEAD_S: Final = 0.5  # a slice's job is started so long before its first message is due
-CHUNK_ROWS: Final = 1000
-_COLUMNS: Final = (
-    "topic", "broker", "queue_id", "queue_offset", "message_id", "store_time", "body", "keys",
-    "tags", "properties",
-)  # fmt: skip
-_RESULT: Final = "sent long, there long, size long, late_ms long"
 
 
 @dataclass(slots=True, kw_only=True)
 class _State:
-    """How far a replay is."""
+    """How far a replay is: done to before ``at_ms``; to before ``doubt_ms`` some may be sent."""
 
     identity: int
     topic: str
@@ -53,6 +44,7 @@ class _State:
     since_ms: int
     until_ms: int
     at_ms: int
+    doubt_ms: int = 0
 
 
 def run(
@@ -95,14 +87,17 @@ def run(
     step_ms = max(1, int(slice_s * 1000 * speed))
     left = player.count(found)
     progress.add(0, lag=left)
-    is_first, late_ms, there = kept is not None, 0, 0
+    late_ms, there = 0, 0
     while found.at_ms < found.until_ms and not stop.is_requested:
         due_s = (wall_ms + (found.at_ms - base_ms) / speed - clock.now_ms()) / 1000
         if stop.wait(max(0.0, due_s - LEAD_S)):
             break
         end_ms = min(found.at_ms + step_ms, found.until_ms)
-        outcome = player.play(found, end_ms, pace=(base_ms, wall_ms), check=is_first)
-        is_first = False
+        is_doubtful = found.at_ms < found.doubt_ms
+        if end_ms > found.doubt_ms:
+            found.doubt_ms = end_ms
+            _keep(state, found)
+        outcome = player.play(found, end_ms, pace=(base_ms, wall_ms), check=is_doubtful)
         found.at_ms = end_ms
         _keep(state, found)
         sent, known, size, late = outcome
@@ -145,13 +140,14 @@ class _Player:
         frame = self._frame(state, end_ms).withColumn(
             "unique_key", origin_key(f"replay/{state.identity}/{state.to}")
         )
-        tasks = max(1, self._spark.sparkContext.defaultParallelism)
-        ordered = frame.repartition(tasks, "broker", "queue_id").sortWithinPartitions(
-            "store_time", "broker", "queue_id", "queue_offset"
-        )
+        context = getattr(self._spark, "sparkContext", None)  # a remote session has none
+        ordered = in_time(frame, None if context is None else max(1, context.defaultParallelism))
         base_ms, wall_ms = pace
-        send = _Send(self._options, state.to, self._speed, base_ms, wall_ms, check)
-        rows = ordered.mapInArrow(send, _RESULT).collect()
+        send = Resend(
+            options=self._options, topic=state.to, speed=self._speed, base_ms=base_ms,
+            wall_ms=wall_ms, check=check,
+        )  # fmt: skip
+        rows = ordered.mapInArrow(send, RESULT).collect()
         return (
             sum(row.sent for row in rows),
             sum(row.there for row in rows),
@@ -161,55 +157,10 @@ class _Player:
 
     def _frame(self, state: _State, end_ms: int) -> Any:
         frame = read_messages(
-            self._spark, self._source, topics=[state.topic], columns=_COLUMNS,
+            self._spark, self._source, topics=[state.topic], columns=COLUMNS,
             since_ms=state.at_ms, until_ms=end_ms,
         )  # fmt: skip
         return frame.where(self._where) if self._where else frame
-
-
-@dataclass(frozen=True)
-class _Send:
-    """What a task does with its rows, which come in order of time."""
-
-    options: SinkOptions
-    topic: str
-    speed: float
-    base_ms: int
-    wall_ms: int
-    check: bool
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        clock = SystemClock()
-        sent = there = size = late_ms = 0
-        with closing(Courier(self.options, clock=clock)) as courier:
-            for batch in batches:
-                if self.check:
-                    fresh = self._unsent(courier, batch)
-                    there += batch.num_rows - fresh.num_rows
-                    batch = fresh
-                times = np.asarray(batch.column("store_time").cast(pa.int64())) / 1000
-                due = self.wall_ms + (times - self.base_ms) / self.speed
-                at = 0
-                while at < batch.num_rows:
-                    pause(max(0.0, due[at] - clock.now_ms()) / 1000)
-                    now_ms = clock.now_ms()
-                    end = min(int(np.searchsorted(due, now_ms, "right")), at + CHUNK_ROWS)
-                    end = max(end, at + 1)
-                    part = batch.slice(at, end - at)
-                    courier.send(part, topic=self.topic)
-                    late_ms = max(late_ms, int(clock.now_ms() - due[at]))
-                    sent += part.num_rows
-                    size += sum(map(len, part.column("body").to_pylist()))
-                    at = end
-        columns = [pa.array([value], pa.int64()) for value in (sent, there, size, late_ms)]
-        yield pa.RecordBatch.from_arrays(columns, names=["sent", "there", "size", "late_ms"])
-
-    def _unsent(self, courier: Courier, batch: Any) -> Any:
-        keys = batch.column("unique_key").to_pylist()
-        there: set[str] = set()
-        for start in range(0, len(keys), CHUNK_ROWS):
-            there |= courier.written(self.topic, keys[start : start + CHUNK_ROWS])
-        return batch.filter(pa.array([key not in there for key in keys], pa.bool_()))
 
 
 def _begin(

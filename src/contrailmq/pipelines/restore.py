@@ -4,6 +4,8 @@ The first run writes down what is to be restored (``_restores/NAME.json`` in the
 offset of every queue at that moment, and the hours there are).  Hour after hour goes through the
 sink with ``delivery=effectively-once`` and is crossed off the list.  So a second run goes on where
 the first one stopped, even if the archive has grown since, and one after the end does nothing.
+Every plan has a name of its own, of which the ids of its messages are made: another archive, or the
+same one made anew, is another restore.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines.folders import Folders
 from contrailmq.pipelines.places import Cluster, read_archive
@@ -56,6 +59,7 @@ def run(
     again: bool = False,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    clock: Clock | None = None,
 ) -> Report:
     """Send messages of an archive to the topic ``to``, or each to its own; see the module.
 
@@ -78,7 +82,8 @@ def run(
     if where:
         frame = frame.where(where)
     if kept is None or again or span != kept.span:
-        plan = _planned(spark, frame, name=_next_name(name, kept), span=span)
+        now_ms = (clock or SystemClock()).now_ms()
+        plan = _planned(spark, frame, name=f"{files.root}/{name}/{now_ms}", span=span)
         files.write_text(place, json.dumps(asdict(plan)))
     else:
         plan = kept
@@ -111,13 +116,6 @@ def run(
             "done_before": sum(hour[2] for hour in plan.hours[:was_done]),
         },
     )
-
-
-def _next_name(name: str, before: _Plan | None) -> str:
-    """A name no restore of this selection has had: its ids are new."""
-    if before is None:
-        return name
-    return f"{name}+{int(before.name.partition('+')[2] or 0) + 1}"
 
 
 def _planned(spark: SparkSession, frame: DataFrame, *, name: str, span: list[int | None]) -> _Plan:
