@@ -1,12 +1,14 @@
-"""How fast one client process sends and consumes: JSON lines, one per measurement.
+"""How fast one client process sends and consumes: JSON lines, one per measurement, and a table.
 
     python bench/client_compare.py [--name-servers HOST:PORT] [--count N] [--size BYTES]
-                                   [--java-lib DIRECTORY_OF_ROCKETMQ_JARS]
+                                   [--java-lib DIRECTORY_OF_ROCKETMQ_JARS] [--other PYTHON ...]
 
-With ``--java-lib`` the Java client does the same against the same broker (its second round counts).
-Without name servers, a broker of ours is started in a process of its own.  Measured are single
-sends with many in flight, sends joined into batches, and the consumption of a backlog by a lite
-pull consumer, a push consumer's loop, and its batches.
+Measured are single sends with many in flight, sends joined into batches, batches of 100, and the
+consumption of one backlog by a push consumer (handler, loop, batches) and a lite pull consumer.
+With ``--java-lib`` the Java client does the same in the same run, with the same broker, topic and
+backlog (each measurement's second round counts, the first warms it up).  ``--other`` names
+interpreters of environments with another Python client in them; ``other_clients.py`` says which
+it knows.  Without name servers, a broker of ours is started in a process of its own.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contrailmq import (
     ConsumerSettings,
@@ -32,13 +34,20 @@ from contrailmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
+    ReceivedMessage,
 )
 from contrailmq.net.loop import run
+
+HERE = pathlib.Path(__file__).parent
+Row = dict[str, Any]
 
 # As Java's defaults, a pull answers with at most 32 messages; the backlog is read in larger steps.
 CONF = """maxTransferCountOnMessageInMemory=1024
 maxTransferBytesOnMessageInMemory=1048576
 """
+CONSUMER = ConsumerSettings(
+    pull_count=1024, pull_size=1024 * 1024, queue_count_max=20_000, queue_span_max=50_000
+)
 
 
 def main() -> None:
@@ -48,8 +57,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200_000)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--in-flight", type=int, default=1024)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="send, joined, batches, handler, push, …")
     parser.add_argument("--java-lib", type=pathlib.Path)
+    parser.add_argument("--other", nargs="*", default=[], metavar="PYTHON")
     options = parser.parse_args()
     if options.name_servers:
         everything(options, options.name_servers)
@@ -59,26 +69,55 @@ def main() -> None:
 
 
 def everything(options: argparse.Namespace, name_servers: str) -> None:
-    """Our client, and the Java client if its jars are here."""
-    run(measure(options, name_servers))
-    if options.java_lib is None:
-        return
-    source = pathlib.Path(__file__).parent / "java" / "ClientBench.java"
-    with tempfile.TemporaryDirectory() as classes:
-        path = f"{classes}:{options.java_lib}/*"
-        subprocess.run(["javac", "-cp", path, "-d", classes, str(source)], check=True)
-        numbers = [str(options.count), str(options.size), str(options.in_flight)]
-        command = ["java", "-Xmx1g", f"-Duser.home={classes}", "-cp", path, "ClientBench"]
-        done = subprocess.run(
-            [*command, name_servers, *numbers],
-            check=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for line in done.stdout.splitlines():
-            if line.startswith("{"):  # its logging talks too
-                print(line)
+    """Our client, then the others that are here."""
+    topic = f"Bench{os.getpid()}"
+    rows = run(measure(options, name_servers, topic))
+    numbers = [str(options.count), str(options.size), str(options.in_flight)]
+    backlog = str(sum(row["count"] for row in rows if row["what"].startswith("send")) + WARM_UP)
+    arguments = [name_servers, *numbers, topic, backlog]
+    if options.java_lib is not None:
+        with tempfile.TemporaryDirectory() as classes:
+            path = f"{classes}:{options.java_lib}/*"
+            source = HERE / "java" / "ClientBench.java"
+            subprocess.run(["javac", "-cp", path, "-d", classes, str(source)], check=True)
+            command = ["java", "-Xmx1g", f"-Duser.home={classes}", "-cp", path, "ClientBench"]
+            rows += foreign([*command, *arguments])
+    for python in options.other:
+        rows += foreign([python, str(HERE / "other_clients.py"), *arguments])
+    print(table(rows))
+
+
+def foreign(command: list[str]) -> list[Row]:
+    """The rows another program prints; its logging talks too."""
+    rows: list[Row] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                print(line, end="", flush=True)
+                rows.append(json.loads(line))
+    if process.returncode != 0:
+        print(f"{command[0]} ended with {process.returncode}", file=sys.stderr)
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    """All clients side by side."""
+    clients = list(dict.fromkeys(row["client"] for row in rows))
+    found = {(row["client"], row["what"]): row for row in rows}
+    lines = [
+        "| what | " + " | ".join(f"{client} msg/s (CPU µs)" for client in clients) + " |",
+        "|---" * (len(clients) + 1) + "|",
+    ]
+    for what in dict.fromkeys(row["what"] for row in rows):
+        cells = [
+            f"{row['per_second']:,} ({row['cpu_us_per_message']})" if row else ""
+            for row in (found.get((client, what)) for client in clients)
+        ]
+        lines.append(f"| {what} | " + " | ".join(cells) + " |")
+    return "\n" + "\n".join(lines)
 
 
 @contextmanager
@@ -104,32 +143,39 @@ def own_broker() -> Iterator[str]:
             process.wait(20)
 
 
-async def measure(options: argparse.Namespace, name_servers: str) -> None:
-    """All measurements, one after another."""
-    topic = f"Bench{os.getpid()}"
+WARM_UP = 2  # messages sent before the measurements
+
+
+async def measure(options: argparse.Namespace, name_servers: str, topic: str) -> list[Row]:
+    """All measurements of our client, one after another."""
     body = b"x" * options.size
     only = set(filter(None, options.only.split(",")))
+    rows: list[Row] = []
 
     def wanted(name: str) -> bool:
         return not only or name in only
 
-    if wanted("send"):
-        async with Producer("bench", name_servers=name_servers) as producer:
-            await producer.send(Message(topic, body))
-            report("send, single", options, await single(producer, topic, body, options))
+    def note(what: str, spent: Spent, count: int) -> None:
+        rows.append(report(what, options.size, spent, count))
+
+    async with Producer("bench", name_servers=name_servers) as producer:
+        await producer.send(Message(topic, body))
+        if wanted("send"):
+            note("send, single", await single(producer, topic, body, options), options.count)
     settings = ProducerSettings(batch_size=64 * 1024, batch_wait_s=0.002)
     async with Producer("bench", name_servers=name_servers, settings=settings) as producer:
         await producer.send(Message(topic, body))
-        report("send, joined into batches", options, await joined(producer, topic, body, options))
-        report("send, batches of 100", options, await hundreds(producer, topic, body, options))
-    backlog = 2 * options.count + (options.count if wanted("send") else 0)
-    settings_c = ConsumerSettings(
-        pull_count=1024, pull_size=1024 * 1024, queue_count_max=20_000, queue_span_max=50_000
-    )
-    for name in ("lite", "push-batches", "push"):
+        if wanted("joined"):
+            spent = await joined(producer, topic, body, options)
+            note("send, joined into batches", spent, options.count)
+        if wanted("batches"):
+            spent = await hundreds(producer, topic, body, options)
+            note("send, batches of 100", spent, options.count // 100 * 100)
+    backlog = sum(row["count"] for row in rows) + WARM_UP
+    for name, consume in CONSUMERS.items():
         if wanted(name):
-            spent = await CONSUMERS[name](name_servers, topic, backlog, settings_c)
-            report(f"consume, {name}", options, spent, count=backlog)
+            note(WHAT[name], await consume(name_servers, topic, backlog), backlog)
+    return rows
 
 
 class Spent(NamedTuple):
@@ -161,19 +207,20 @@ def queued_s() -> float:
         return 0.0
 
 
-def report(what: str, options: argparse.Namespace, spent: Spent, count: int = 0) -> None:
+def report(what: str, size: int, spent: Spent, count: int) -> Row:
     """One line."""
-    count = count or options.count
     row = {
+        "client": "contrailmq",
         "what": what,
         "count": count,
-        "size": options.size,
+        "size": size,
         "seconds": round(spent.wall, 3),
         "per_second": round(count / spent.wall),
         "cpu_us_per_message": round(spent.cpu / count * 1e6, 2),
         "seconds_without_a_processor": spent.queued,
     }
     print(json.dumps(row), flush=True)
+    return row
 
 
 async def single(producer: Producer, topic: str, body: bytes, options: argparse.Namespace) -> Spent:
@@ -221,52 +268,78 @@ async def hundreds(
     return now() - begun
 
 
-async def lite(name_servers: str, topic: str, count: int, settings: ConsumerSettings) -> Spent:
+async def lite(name_servers: str, topic: str, count: int) -> Spent:
     """Poll a backlog."""
     begun = now()
     async with LitePullConsumer(
-        f"L{os.getpid()}", topics=topic, name_servers=name_servers, start_from="first",
-        settings=settings,
-    ) as consumer:  # fmt: skip
+        f"L{topic}", topics=topic, name_servers=name_servers, start_from="first", settings=CONSUMER
+    ) as consumer:
         seen = 0
         while seen < count:
             seen += len(await consumer.poll(10.0, count=1024))
-    return now() - begun
+        return now() - begun
 
 
-async def push(name_servers: str, topic: str, count: int, settings: ConsumerSettings) -> Spent:
+def push_consumer(letter: str, name_servers: str, topic: str, **more: Any) -> PushConsumer:
+    """A push consumer of a group that is new, at the first message."""
+    return PushConsumer(
+        f"{letter}{topic}", topics={topic: "*"}, name_servers=name_servers, start_from="first",
+        settings=CONSUMER, **more,
+    )  # fmt: skip
+
+
+async def handler(name_servers: str, topic: str, count: int) -> Spent:
+    """A handler that is called with single messages."""
+    left, done = count, asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            done.set()
+
+    begun = now()
+    async with push_consumer("H", name_servers, topic, handler=handle):
+        await done.wait()
+        return now() - begun
+
+
+async def push(name_servers: str, topic: str, count: int) -> Spent:
     """Loop over single messages."""
     begun = now()
-    async with PushConsumer(
-        f"P{os.getpid()}", topics={topic: "*"}, name_servers=name_servers, start_from="first",
-        settings=settings,
-    ) as consumer:  # fmt: skip
+    async with push_consumer("P", name_servers, topic) as consumer:
         seen = 0
         async for _ in consumer:
             seen += 1
             if seen == count:
                 break
-    return now() - begun
+        return now() - begun
 
 
-async def push_batches(
-    name_servers: str, topic: str, count: int, settings: ConsumerSettings
-) -> Spent:
+async def push_batches(name_servers: str, topic: str, count: int) -> Spent:
     """Loop over batches."""
     begun = now()
-    async with PushConsumer(
-        f"B{os.getpid()}", topics={topic: "*"}, name_servers=name_servers, start_from="first",
-        settings=settings,
-    ) as consumer:  # fmt: skip
+    async with push_consumer("B", name_servers, topic) as consumer:
         seen = 0
         async for messages in consumer.batches(1024):
             seen += len(messages)
             if seen >= count:
                 break
-    return now() - begun
+        return now() - begun
 
 
-CONSUMERS = {"lite": lite, "push": push, "push-batches": push_batches}
+CONSUMERS: dict[str, Callable[[str, str, int], Awaitable[Spent]]] = {
+    "handler": handler,
+    "push": push,
+    "push-batches": push_batches,
+    "lite": lite,
+}
+WHAT = {
+    "handler": "consume, push handler, one by one",
+    "push": "consume, push loop, one by one",
+    "push-batches": "consume, push, lists of up to 1024",
+    "lite": "consume, lite pull",
+}
 
 if __name__ == "__main__":
     main()

@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -11,31 +12,39 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
-/** The Java client doing what client_compare.py does: NAMESRV COUNT SIZE IN_FLIGHT, one JSON line each. */
+/**
+ * The Java client doing what client_compare.py does: NAMESRV COUNT SIZE IN_FLIGHT TOPIC BACKLOG, one JSON line each.
+ * Sends go to a topic of their own; the backlog that is consumed is the one the other clients consume.
+ */
 public final class ClientBench {
     public static void main(String[] args) throws Exception {
         String namesrv = args[0];
         int count = Integer.parseInt(args[1]);
         byte[] body = new byte[Integer.parseInt(args[2])];
-        String topic = "JavaBench" + ProcessHandle.current().pid();
+        int inFlight = Integer.parseInt(args[3]);
+        int backlog = Integer.parseInt(args[5]);
+        String topic = "Java" + args[4];
         DefaultMQProducer producer = new DefaultMQProducer("java-bench");
         producer.setNamesrvAddr(namesrv);
         producer.setSendMsgTimeout(20000);
         producer.start();
         producer.send(new Message(topic, body));
         for (int round = 0; round < 2; round++) {
-            report(round, "send, single", count, body.length, single(producer, topic, body, count, Integer.parseInt(args[3])));
-            report(round, "send, batches of 100", count, body.length, batches(producer, topic, body, count));
+            report(round, "send, single", count, body.length, single(producer, topic, body, count, inFlight));
+            report(round, "send, batches of 100", count / 100 * 100, body.length, batches(producer, topic, body, count));
         }
         producer.shutdown();
-        int backlog = 4 * count;
-        report(1, "consume, push", backlog, body.length, consume(namesrv, topic, backlog));
+        for (int round = 0; round < 2; round++) {
+            report(round, "consume, push handler, one by one", backlog, body.length, consume(namesrv, args[4], backlog, 1));
+            report(round, "consume, push, lists of up to 1024", backlog, body.length, consume(namesrv, args[4], backlog, 1024));
+            report(round, "consume, lite pull", backlog, body.length, lite(namesrv, args[4], backlog));
+        }
         System.exit(0);
     }
 
     private static void report(int round, String what, int count, int size, double[] spent) {
         if (round > 0) {
-            System.out.printf("{\"what\": \"java: %s\", \"count\": %d, \"size\": %d, \"seconds\": %.3f, "
+            System.out.printf("{\"client\": \"Java\", \"what\": \"%s\", \"count\": %d, \"size\": %d, \"seconds\": %.3f, "
                 + "\"per_second\": %d, \"cpu_us_per_message\": %.2f}%n",
                 what, count, size, spent[0], (long) (count / spent[0]), spent[1] / count * 1e6);
         }
@@ -101,13 +110,13 @@ public final class ClientBench {
         return since(begun);
     }
 
-    private static double[] consume(String namesrv, String topic, int count) throws Exception {
+    private static double[] consume(String namesrv, String topic, int count, int batch) throws Exception {
         CountDownLatch left = new CountDownLatch(count);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("java-bench-" + System.nanoTime());
         consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPullBatchSize(1024);
-        consumer.setConsumeMessageBatchMaxSize(1024);
+        consumer.setConsumeMessageBatchMaxSize(batch);
         consumer.setPullThresholdForQueue(20000);
         consumer.setConsumeConcurrentlyMaxSpan(50000);
         consumer.subscribe(topic, "*");
@@ -118,6 +127,26 @@ public final class ClientBench {
         double[] begun = now();
         consumer.start();
         left.await();
+        double[] spent = since(begun);
+        consumer.shutdown();
+        return spent;
+    }
+
+    private static double[] lite(String namesrv, String topic, int count) throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("java-lite-" + System.nanoTime());
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setPullBatchSize(1024);
+        consumer.setPullThresholdForQueue(20000);
+        consumer.setPullThresholdForAll(80000);
+        consumer.setConsumeMaxSpan(50000);
+        consumer.subscribe(topic, "*");
+        int seen = 0;
+        double[] begun = now();
+        consumer.start();
+        while (seen < count) {
+            seen += consumer.poll(10000).size();
+        }
         double[] spent = since(begun);
         consumer.shutdown();
         return spent;

@@ -2,6 +2,9 @@
 
 An iterator acknowledges what it handed out last when it is asked for the next.  Several loops may
 iterate over one consumer; each has an iterator of its own.
+
+What is cached can be handed out without waiting for anything; so that heartbeats, pulls and the
+user's own tasks do not stand still meanwhile, both forms let others run every ten milliseconds.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import CoroutineType
 from typing import Any, Final, Generic, TypeVar
 
 from contrailmq.client.consumer.settling import Settling
@@ -24,7 +28,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
 BatchHandler = Callable[[list[ReceivedMessage]], Awaitable[None] | None]
 T = TypeVar("T")
-_TURN_S: Final = 0.01
+_TURN_MS: Final = 10
+_TURN_S: Final = _TURN_MS / 1000
 
 
 class Hands:
@@ -56,7 +61,7 @@ class Deliveries(AsyncIterator[T], Generic[T]):
         self._now_ms = clock.monotonic_ms
         self._count = count
         self._shape = shape
-        self._turn = Turn()
+        self._turn_ends_ms = 0
         self.hands = Hands()
 
     def __aiter__(self) -> Deliveries[T]:
@@ -67,8 +72,10 @@ class Deliveries(AsyncIterator[T], Generic[T]):
         if hands.held:
             held, hands.held = hands.held, []
             self._settling.done(held)
-            if self._turn.is_over():
-                await self._turn.pass_on()
+        now_ms = self._now_ms()
+        if now_ms > self._turn_ends_ms:
+            await asyncio.sleep(0)
+            self._turn_ends_ms = now_ms + _TURN_MS
         taken = self._inbox.take(self._count)
         while not taken:
             self._crew.check()
@@ -76,8 +83,9 @@ class Deliveries(AsyncIterator[T], Generic[T]):
                 raise StopAsyncIteration
             await self._inbox.wait()
             taken = self._inbox.take(self._count)
+            now_ms = self._now_ms()
         hands.held = taken
-        hands.since_ms = self._now_ms()
+        hands.since_ms = now_ms
         if self._settling.trace is not None:
             self._settling.begin(taken)
         return self._shape(taken)
@@ -101,7 +109,7 @@ class Workers:
         self._handler = handler
         self._batch = batch
         self._timeout_s = timeout_s
-        self._turn = Turn()
+        self._turn_ends = 0.0
         self.count = count
 
     def start(self, crew: Crew) -> None:
@@ -110,42 +118,41 @@ class Workers:
             crew.start(self._run(), name=f"worker {number}")
 
     async def _run(self) -> None:
-        inbox, turn = self._inbox, self._turn
+        """Take, call the handler, settle; written out in one piece, it runs for every message."""
+        inbox, settling, handler = self._inbox, self._settling, self._handler
         alarm = Alarm(self._timeout_s)
         try:
             while not inbox.closed:
                 messages = inbox.take(self._batch)
-                if messages:
-                    await self._handle(messages, alarm)
-                    if turn.is_over():
-                        await turn.pass_on()
-                else:
+                if not messages:
                     await inbox.wait()
+                    continue
+                if settling.trace is not None:
+                    settling.begin(messages)
+                begun = alarm.begin()
+                try:
+                    result = handler(messages)
+                    if result is not None and (
+                        type(result) is CoroutineType or inspect.isawaitable(result)
+                    ):
+                        await result
+                    alarm.end()
+                except asyncio.CancelledError as error:
+                    if not alarm.expired():
+                        settling.abandon(messages)
+                        raise
+                    alarm.end()
+                    settling.failed(messages, self._late(error))
+                except Exception as error:
+                    alarm.end()
+                    settling.failed(messages, error)
+                else:
+                    settling.done(messages)
+                if begun > self._turn_ends:
+                    await asyncio.sleep(0)
+                    self._turn_ends = begun + _TURN_S
         finally:
             alarm.close()
-
-    async def _handle(self, messages: list[ReceivedMessage], alarm: Alarm) -> None:
-        """Call the handler and settle what it was given."""
-        settling = self._settling
-        if settling.trace is not None:
-            settling.begin(messages)
-        alarm.begin()
-        try:
-            result = self._handler(messages)
-            if result is not None and inspect.isawaitable(result):
-                await result
-            alarm.end()
-        except asyncio.CancelledError as error:
-            if not alarm.expired():
-                settling.abandon(messages)
-                raise
-            alarm.end()
-            settling.failed(messages, self._late(error))
-        except Exception as error:
-            alarm.end()
-            settling.failed(messages, error)
-        else:
-            settling.done(messages)
 
     async def call(self, messages: list[ReceivedMessage]) -> None:
         """Call the handler; raises what it raises, or RequestTimeout when it takes too long."""
@@ -186,11 +193,12 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
         self._rang = False
 
-    def begin(self) -> None:
-        """The thing begins now."""
-        self._since = self._loop.time()
+    def begin(self) -> float:
+        """The thing begins; the loop's time now."""
+        now = self._since = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
+        return now
 
     def end(self) -> None:
         """It is over, in time or not."""
@@ -221,31 +229,6 @@ class Alarm:
         else:
             self._rang = True
             self._task.cancel()
-
-
-class Turn:
-    """How long messages may be handed out before the loop's other tasks get a turn.
-
-    What is cached can be handed out without waiting for anything; heartbeats, pulls and the
-    user's own tasks would stand still meanwhile.
-    """
-
-    __slots__ = ("_ends", "_loop")
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._ends = 0.0
-
-    def is_over(self) -> bool:
-        """Whether to let others run now."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        return self._loop.time() > self._ends
-
-    async def pass_on(self) -> None:
-        """Let everybody else run once."""
-        await asyncio.sleep(0)
-        self._ends = asyncio.get_running_loop().time() + _TURN_S
 
 
 def one_by_one(handler: Handler) -> BatchHandler:

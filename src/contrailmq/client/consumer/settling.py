@@ -80,7 +80,10 @@ class Settling:
         assert isinstance(work, QueueWork)
         if len(messages) == 1 and not first.retry_asked:
             work.settle(first, self._settings)
-            self._tally(first.topic).ok += 1
+            tally = self.tallies.get(first.topic)
+            if tally is None:
+                tally = self._tally(first.topic)
+            tally.ok += 1
             return
         if any(message.retry_asked for message in messages):
             for message in messages:

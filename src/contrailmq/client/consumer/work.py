@@ -120,7 +120,7 @@ class Inbox:
         self._ordered = ordered
         self._line: deque[QueueWork] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._closed = False
+        self.closed = False  # nothing will be handed out any more
 
     def offer(self, work: QueueWork) -> None:
         """Put a queue in the line if it has something to hand out."""
@@ -163,7 +163,7 @@ class Inbox:
 
     async def wait(self) -> None:
         """Wait until there may be something to take, or the inbox is closed."""
-        if self._line or self._closed:
+        if self._line or self.closed:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(future)
@@ -174,14 +174,9 @@ class Inbox:
                 self._wake()  # pass on what we were woken for
             raise
 
-    @property
-    def closed(self) -> bool:
-        """Whether nothing will be handed out any more."""
-        return self._closed
-
     def close(self) -> None:
         """Hand out nothing more and wake all who wait."""
-        self._closed = True
+        self.closed = True
         self._line.clear()
         waiters, self._waiters = self._waiters, deque()
         for future in waiters:
