@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from contrailmq._native import raw
+
 PLACE_WIDTH = 7
 AT = 0
 BODY_AT = 1
@@ -25,11 +27,14 @@ TOPIC_END = 4
 END = 5
 STORE_MS_AT = 6
 PAIR_WIDTH = 3
+SPAN_WIDTH = 3
 
 _WIDTH = 7
 _MAGIC_V1 = 0xDAA320A7
 _MAGIC_V2 = 0xDAA320AB
 _MANY = 64
+_RECORD_SIZE_MIN = 91
+_QUEUE_OFFSET_AT = 20
 
 
 def _u32(data: Any, at: int) -> int:
@@ -122,6 +127,38 @@ def _is_utf8(data: Any, at: int, end: int) -> bool:
     return True
 
 
+def find_records(data: Any, spans: Any, positions: Any) -> tuple[int, int]:
+    """Where the records of some answers begin.
+
+    A span is ``start``, ``end`` and ``limit``: records back to back from start to end, of which
+    those from queue offset ``limit`` on are left out, for they come last.  Answers how many
+    positions were found, and the place where no record is, or -1.
+    """
+    room = len(positions)
+    count = 0
+    source = raw.at_address(data)
+    for span in range(len(spans) // 3):
+        at = spans[3 * span]
+        end = spans[3 * span + 1]
+        limit = spans[3 * span + 2]
+        if at < 0 or end > len(data):
+            raise ValueError(f"span of {at} to {end} in {len(data)} bytes")
+        while at < end:
+            if end - at < _RECORD_SIZE_MIN:
+                return count, at
+            size = raw.get_u32(source, at)
+            if size < _RECORD_SIZE_MIN or size > end - at:
+                return count, at
+            if raw.get_i64(source, at + _QUEUE_OFFSET_AT) >= limit:
+                break
+            if count == room:
+                raise ValueError(f"no room for more than {room} positions")
+            positions[count] = at
+            count += 1
+            at += size
+    return count, -1
+
+
 def locate(data: Any, positions: Any, places: Any, odd: Any) -> tuple[int, ...]:
     """Find the parts of the records at ``positions``; ``odd`` gets 1 for each odd record.
 
@@ -178,6 +215,7 @@ def split(data: Any, places: Any, firsts: Any, pairs: Any) -> tuple[int, int, in
     if len(places) < count * _WIDTH:
         raise ValueError(f"{len(places)} numbers are not {count} places")
     found = 0
+    source = raw.at_address(data)
     for index in range(count):
         slot = index * _WIDTH
         firsts[index] = found
@@ -185,21 +223,17 @@ def split(data: Any, places: Any, firsts: Any, pairs: Any) -> tuple[int, int, in
         start = places[slot + 4] + 2
         end = places[slot + 5]
         while start < end:
-            at = start
-            while at < end and data[at] != 1 and data[at] != 2:
-                at += 1
-            name_end = at
-            if at < end and data[at] == 1:
-                at += 1
-                while at < end and data[at] != 2:
-                    at += 1
-                if name_end > start and at > name_end + 1:
-                    if found == room:
-                        raise ValueError(f"more than {room} pairs")
-                    pairs[3 * found] = start
-                    pairs[3 * found + 1] = name_end + 1
-                    pairs[3 * found + 2] = at
-                    found += 1
+            at = raw.find_byte(source, start, end, 2)
+            if at < 0:
+                at = end
+            name_end = raw.find_byte(source, start, at, 1)
+            if name_end > start and at > name_end + 1:
+                if found == room:
+                    raise ValueError(f"more than {room} pairs")
+                pairs[3 * found] = start
+                pairs[3 * found + 1] = name_end + 1
+                pairs[3 * found + 2] = at
+                found += 1
             start = at + 1
         if found - begin > 1:
             found = _unique(data, pairs, begin, found)
@@ -252,7 +286,5 @@ def _unique_of_many(data: Any, pairs: Any, begin: int, end: int) -> int:
 
 
 def _same(data: Any, first: int, second: int, size: int) -> bool:
-    for index in range(size):
-        if data[first + index] != data[second + index]:
-            return False
-    return True
+    source = raw.at_address(data)
+    return raw.same_bytes(source, first, source, second, size)

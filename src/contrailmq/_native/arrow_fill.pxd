@@ -1,5 +1,7 @@
 cimport cython
 
+from contrailmq._native cimport raw
+
 cdef Py_ssize_t _WIDTH
 cdef long long _WRAP
 cdef long long _I64_MAX
@@ -22,19 +24,19 @@ cpdef void fill_i32(const unsigned char[::1] data, const long long[::1] places, 
 @cython.locals(index=Py_ssize_t, top=cython.longlong, value=cython.longlong)
 cpdef void fill_i64(const unsigned char[::1] data, const long long[::1] places, Py_ssize_t column, Py_ssize_t shift, long long scale, long long[::1] out)
 
-@cython.locals(size=Py_ssize_t, room=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, step=Py_ssize_t)
+@cython.locals(size=Py_ssize_t, room=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, source="const unsigned char*", target="unsigned char*")
 cpdef void fill_spans(const unsigned char[::1] data, const long long[::1] places, Py_ssize_t column, int[::1] offsets, unsigned char[::1] out)
 
 cpdef void fill_names(const unsigned char[::1] data, const long long[::1] pairs, int[::1] offsets, unsigned char[::1] out)
 cpdef void fill_values(const unsigned char[::1] data, const long long[::1] pairs, int[::1] offsets, unsigned char[::1] out)
 
-@cython.locals(size=Py_ssize_t, room=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, step=Py_ssize_t)
+@cython.locals(size=Py_ssize_t, room=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, source="const unsigned char*", target="unsigned char*")
 cdef void _fill_pairs(const unsigned char[::1] data, const long long[::1] pairs, Py_ssize_t part, int[::1] offsets, unsigned char[::1] out)
 
 @cython.locals(count=Py_ssize_t, wanted=Py_ssize_t, size=Py_ssize_t, gaps=Py_ssize_t, index=Py_ssize_t, found=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t)
 cpdef tuple find_pairs(const unsigned char[::1] data, const int[::1] firsts, const long long[::1] pairs, const unsigned char[::1] name, long long[::1] hits)
 
-@cython.locals(size=Py_ssize_t, room=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, step=Py_ssize_t)
+@cython.locals(size=Py_ssize_t, room=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, source="const unsigned char*", target="unsigned char*")
 cpdef void fill_hits(const unsigned char[::1] data, const long long[::1] pairs, const long long[::1] hits, int[::1] offsets, unsigned char[::1] out)
 
 @cython.locals(index=Py_ssize_t)

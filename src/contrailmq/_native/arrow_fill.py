@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from contrailmq._native import raw
+
 _WIDTH = 7
 _WRAP = 0x100000000
 _I64_MAX = 0x7FFFFFFFFFFFFFFF
@@ -65,14 +67,15 @@ def fill_spans(data: Any, places: Any, column: int, offsets: Any, out: Any) -> N
     _require(len(places), len(offsets) - 1, column + 1)
     size = 0
     room = len(out)
+    source = raw.at_address(data)
+    target = raw.at_address(out)
     for index in range(len(offsets) - 1):
         offsets[index] = size
         start = places[index * _WIDTH + column]
         length = places[index * _WIDTH + column + 1] - start
         if length > room - size:
             raise ValueError("no room for the bytes of a column")
-        for step in range(length):
-            out[size + step] = data[start + step]
+        raw.copy_bytes(target, size, source, start, length)
         size += length
     offsets[len(offsets) - 1] = size
 
@@ -90,6 +93,8 @@ def fill_values(data: Any, pairs: Any, offsets: Any, out: Any) -> None:
 def _fill_pairs(data: Any, pairs: Any, part: int, offsets: Any, out: Any) -> None:
     size = 0
     room = len(out)
+    source = raw.at_address(data)
+    target = raw.at_address(out)
     if len(pairs) < 3 * (len(offsets) - 1):
         raise ValueError(f"{len(pairs)} numbers are not {len(offsets) - 1} pairs")
     for index in range(len(offsets) - 1):
@@ -99,8 +104,7 @@ def _fill_pairs(data: Any, pairs: Any, part: int, offsets: Any, out: Any) -> Non
         length = pairs[3 * index + part + 1] - start - 1 + part
         if length > room - size:
             raise ValueError("no room for the bytes of a column")
-        for step in range(length):
-            out[size + step] = data[start + step]
+        raw.copy_bytes(target, size, source, start, length)
         size += length
     offsets[len(offsets) - 1] = size
 
@@ -140,6 +144,8 @@ def fill_hits(data: Any, pairs: Any, hits: Any, offsets: Any, out: Any) -> None:
     """The values ``find_pairs`` found, as a text column; its gaps are empty."""
     size = 0
     room = len(out)
+    source = raw.at_address(data)
+    target = raw.at_address(out)
     count = len(offsets) - 1
     if len(hits) < count:
         raise ValueError(f"{len(hits)} numbers for {count} records")
@@ -152,8 +158,7 @@ def fill_hits(data: Any, pairs: Any, hits: Any, offsets: Any, out: Any) -> None:
         length = pairs[3 * pair + 2] - start
         if length > room - size:
             raise ValueError("no room for the bytes of a column")
-        for step in range(length):
-            out[size + step] = data[start + step]
+        raw.copy_bytes(target, size, source, start, length)
         size += length
     offsets[count] = size
 

@@ -20,13 +20,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from contrailmq._native.records import STOP_END, scan_records
+from contrailmq._native.arrow import find_records
 from contrailmq.errors import ContrailError, NetworkError, RemoteProtocolError, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.filter.tags import TYPE_SQL92, TYPE_TAG
 from contrailmq.protocol.headers.pull import PullMessageRequest
-from contrailmq.protocol.message import QUEUE_OFFSET_AT, RECORD_SIZE_MIN
+from contrailmq.protocol.message import RECORD_SIZE_MIN
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience
 from contrailmq.spark.loss import DataLoss, Losses
@@ -44,7 +44,6 @@ STRIDE_PATIENCE: Final = 512  # answers until a broker that gave little is asked
 GROUP_SIZE: Final = 2 * 1024 * 1024
 FILTER_COUNT: Final = 1024
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
-_I64: Final = struct.Struct(">q")
 _LENGTHS: Final = struct.Struct(">II")
 
 
@@ -119,10 +118,6 @@ class _Chunk:
         self.end = end
         self.asked = 0
         self.bodies: list[tuple[Arena, int, int]] = []
-
-    @property
-    def is_done(self) -> bool:
-        return self.at >= self.end
 
 
 class _Line:
@@ -207,9 +202,10 @@ class _Flow:
                 line, chunk = found
                 if not self._take(line, chunk, answer):
                     self._wire.release(answer.arena)
-                if not chunk.is_done:
+                if chunk.at < chunk.end:
                     again.append(found)
-                self._give_out(line)
+                if chunk is line.chunks[0]:
+                    self._give_out(line)
             self._ask_more(again)
             if self._ready_size >= GROUP_SIZE:
                 yield from self._groups(broker)
@@ -269,14 +265,15 @@ class _Flow:
 
     def _give_out(self, line: _Line) -> None:
         """Move what is next in order from the line to the records ready for decoding."""
+        limit = line.part.end
         while line.chunks:
             chunk = line.chunks[0]
             for arena, start, end in chunk.bodies:
-                self._ready.append((arena, start, end, line.part.end))
+                self._ready.append((arena, start, end, limit))
                 self._ready_size += end - start
             chunk.bodies.clear()
-            line.given = min(chunk.at, line.part.end)
-            if not chunk.is_done:
+            line.given = min(chunk.at, limit)
+            if chunk.at < chunk.end:
                 return
             line.chunks.popleft()
 
@@ -348,20 +345,14 @@ class _Flow:
 
 def _positions(data: bytearray, bodies: Sequence[tuple[Any, int, int, int]]) -> array[int]:
     """Where the records of some answers begin, without those behind the end of their range."""
+    spans = array("q")
+    for _, start, end, limit in bodies:
+        spans.extend((start, end, limit))
     room = sum((end - start) // RECORD_SIZE_MIN + 1 for _, start, end, _ in bodies)
     positions = array("q", bytes(8 * room))
-    view = memoryview(positions)
-    count = 0
-    for _, start, end, limit in bodies:
-        found, stopped, reason = scan_records(data, start, end, view[count:])
-        if reason != STOP_END:
-            raise RemoteProtocolError(f"no record at {stopped - start} of an answer to a pull")
-        count += found
-        while count and _I64.unpack_from(data, positions[count - 1] + QUEUE_OFFSET_AT)[0] >= limit:
-            count -= 1
-            if positions[count] == start:
-                break
-    view.release()
+    count, bad = find_records(data, spans, positions)
+    if bad >= 0:
+        raise RemoteProtocolError(f"no record at {bad} of what came as answers to pulls")
     del positions[count:]
     return positions
 

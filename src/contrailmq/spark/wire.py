@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from contrailmq._native.request import INCOMPLETE, UNDERSTOOD, RequestScan
+from contrailmq._native.request import BAD_NUMBER, INCOMPLETE, UNDERSTOOD, RequestScan
 from contrailmq.client.acl import sign
 from contrailmq.client.settings import Credentials
 from contrailmq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
@@ -194,14 +194,17 @@ class Wire:
             state = scan.scan(data, at, filled)
             if state == INCOMPLETE:
                 break
+            following = -1
             if state == UNDERSTOOD:
+                field = scan.find(data, _FOLLOWING)
+                if field >= 0:
+                    following = scan.number(data, field)
+            if state == UNDERSTOOD and following != BAD_NUMBER:
                 end = scan.frame_end
                 if scan.flag & RESPONSE_FLAG:
                     answer = Answer(arena, at, (scan.body_at, end))
                     answer.code, answer.opaque = scan.code, scan.opaque
-                    field = scan.find(data, _FOLLOWING)
-                    if field >= 0:
-                        answer.following = scan.number(data, field)
+                    answer.following = following
                     answers.append(answer)
             else:
                 found = self._decode(arena, at)
