@@ -134,6 +134,10 @@ class BrokerProcess:
         found = (status_kb(pid, "RssAnon") for pid in self.pids)
         return sum(line.get("RssAnon", 0) for line in found) * 1024
 
+    def open_files(self) -> int:
+        """How many files and sockets it has open."""
+        return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in self.pids)
+
     def watch(self) -> PeakAnonymous:
         """A block during which its memory is looked at often."""
         return PeakAnonymous(self.pids)

@@ -131,7 +131,7 @@ class Group:
             if case.beside:
                 loads.append(Load(self._loadgen, broker, [*case.beside[1], *target]))
             found = [load.result() for load in loads]
-        done = sum(sample["messages_per_s"] * sample["seconds"] for sample in found)
+        done = sum(sample["messages"] for sample in found)
         extra["cpu_s_per_million"] = (broker.cpu_s() - before) / max(done, 1) * 1e6
         extra["anonymous_mb"] = memory.peak / 1e6
         extra["resident_peak_mb"] = broker.resident_peak() / 1e6

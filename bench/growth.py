@@ -97,7 +97,7 @@ def _cost(broker: OurBroker, loadgen: Path, arguments: list[str]) -> Row:
     before = broker.cpu_s()
     with broker.watch() as memory:
         sample = call(loadgen, broker, arguments)
-    messages = max(sample["messages_per_s"] * sample["seconds"], 1)
+    messages = max(sample["messages"], 1)
     return {
         "cpu_us_per_message": round((broker.cpu_s() - before) / messages * 1e6, 2),
         "messages_per_s": round(sample["messages_per_s"]),

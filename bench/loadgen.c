@@ -307,10 +307,10 @@ static uint64_t percentile(double share) {
 }
 static void report(double elapsed) {
     printf("{\"mode\":\"%s\",\"connections\":%d,\"in_flight\":%d,\"body\":%d,\"batch\":%d,\"binary\":%s,"
-           "\"rate\":%.0f,\"seconds\":%.3f,\"requests\":%llu,\"messages_per_s\":%.0f,\"mb_per_s\":%.1f,"
+           "\"rate\":%.0f,\"seconds\":%.3f,\"requests\":%llu,\"messages\":%llu,\"messages_per_s\":%.0f,\"mb_per_s\":%.1f,"
            "\"caught_up\":%s,\"errors\":%llu,\"last_error\":%llu,\"p50_us\":%llu,\"p99_us\":%llu,\"p999_us\":%llu,\"max_us\":%llu}\n",
            mode, connections, window, body_size, batch, binary ? "true" : "false", rate, elapsed,
-           (unsigned long long)answered, messages / elapsed, bytes_read / elapsed / 1e6,
+           (unsigned long long)answered, (unsigned long long)messages, messages / elapsed, bytes_read / elapsed / 1e6,
            once && readers_done == connections ? "true" : "false", (unsigned long long)errors, (unsigned long long)error_code_last,
            (unsigned long long)percentile(0.5), (unsigned long long)percentile(0.99),
            (unsigned long long)percentile(0.999), (unsigned long long)percentile(0.9999999));
