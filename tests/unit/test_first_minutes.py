@@ -1,0 +1,169 @@
+"""The first minutes of a new user: the commands of the README, and the mistakes everybody makes.
+
+Every mistake gets one line that says what to do, and exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contrailmq import main as command
+
+SRC = str(Path(__file__).resolve().parents[2] / "src")
+CONTRAIL = [sys.executable, "-m", "contrailmq.main"]
+
+
+def _contrail(*argv: str, **more: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}
+    return subprocess.run(
+        [*CONTRAIL, *argv],
+        env={**kept, "PYTHONPATH": SRC, **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """``contrail up`` as in the README, but for ports and folder; what its line says."""
+    store = tmp_path_factory.mktemp("up") / "store"
+    process = subprocess.Popen(
+        [*CONTRAIL, "up", "--namesrv-port", "0", "--port", "0", "--store", str(store)],
+        env={**os.environ, "PYTHONPATH": SRC},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"name server (\S+), broker (\S+), store (\S+); ready in", line)
+        assert found is not None, line
+        yield dict(zip(("namesrv", "broker", "store"), found.groups(), strict=True))
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_the_commands_of_the_readme(up: dict[str, str]) -> None:
+    where = {"NAMESRV_ADDR": up["namesrv"]}
+    assert _contrail("send", "orders", "hello", "--tags", "paid", **where).returncode == 0
+    shown = _contrail("tail", "orders", **where)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "hello" in shown.stdout
+    examined = _contrail("doctor", **where)
+    assert examined.returncode == 0, examined.stdout
+    [row] = [
+        json.loads(line) for line in _contrail("cluster", "--json", **where).stdout.splitlines()
+    ]
+    assert row["address"] == up["broker"]
+
+
+def _told(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of a failure."""
+    assert (done.returncode, done.stdout) == (1, ""), done
+    [line] = done.stderr.splitlines()
+    assert line.startswith("contrail: ")
+    return line
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]
+
+
+def test_a_port_that_is_taken(up: dict[str, str], tmp_path: Path) -> None:
+    store = ["--store", str(tmp_path)]
+    taken, broker = _port(up["namesrv"]), _port(up["broker"])
+    line = _told(_contrail("up", "--namesrv-port", taken, "--port", "0", *store))
+    assert f"port {taken} on 127.0.0.1 cannot be used" in line
+    assert "--namesrv-port 0" in line
+    line = _told(_contrail("up", "--namesrv-port", "0", "--port", broker, *store))
+    assert f"port {broker} on 127.0.0.1 cannot be used" in line
+    assert "--port 0" in line
+    line = _told(_contrail("namesrv", "--host", "127.0.0.1", "--port", taken, *store))
+    assert taken in line
+    assert "--port 0" in line
+
+
+def test_a_store_that_is_in_use(up: dict[str, str]) -> None:
+    ports = ["--namesrv-port", "0", "--port", "0"]
+    line = _told(_contrail("up", *ports, "--store", up["store"]))
+    assert "another broker has this store open" in line
+    assert "--store DIR" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these folders are Linux's")
+@pytest.mark.parametrize("place", ["/proc/version/store", "/sys/store"])
+def test_a_folder_that_cannot_be_written(place: str) -> None:
+    line = _told(_contrail("up", "--namesrv-port", "0", "--port", "0", "--store", place))
+    assert "choose a folder you may write to" in line
+    assert "--store DIR" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "list"],
+        ["send", "orders", "hello"],
+        ["tail", "orders"],
+        ["consume", "orders", "-g", "g", "-c", "1"],
+        ["group", "lag", "g"],
+        ["message", "query", "orders", "k"],
+        ["cluster"],
+        ["admin", "topicList"],
+        ["bench", "producer", "-q", "1"],
+    ],
+    ids=" ".join,
+)
+def test_no_cluster_is_running(words: list[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        line = _told(_contrail(*words, "-n", address))
+    assert "no name server answers" in line
+    assert "contrail up starts a cluster here" in line
+    assert "Traceback" not in line
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", "127.0.0.1:", ":9876"])
+def test_an_address_that_is_none(address: str) -> None:
+    line = _told(_contrail("topic", "list", "-n", address))
+    assert "expected host:port, for example 127.0.0.1:9876" in line
+
+
+@pytest.mark.parametrize(
+    "words", [["topic", "show"], ["tail"], ["topic", "delete", "--yes"]], ids=" ".join
+)
+def test_a_topic_nobody_made(up: dict[str, str], words: list[str]) -> None:
+    line = _told(_contrail(*words, "nowhere", NAMESRV_ADDR=up["namesrv"]))
+    assert "nowhere" in line
+    assert re.search("contrail topic list|create it", line)
+
+
+def test_everything_that_lists_speaks_json() -> None:
+    """All commands but servers, the tour and mqadmin's, whose output is mqadmin's."""
+
+    def leaves(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, bool]]:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, child in action.choices.items():
+                    yield from leaves(child, f"{path} {name}")
+                return
+        yield path, any("--json" in action.option_strings for action in parser._actions)
+
+    without = set()
+    for name, entry in command.available().items():
+        make = command._find_parser(entry.target)
+        parser = make() if make is not None else None
+        if isinstance(parser, argparse.ArgumentParser) and name != "admin":
+            without |= {path for path, has_json in leaves(parser, name) if not has_json}
+    assert without == {"up", "namesrv", "broker", "demo"}
