@@ -34,7 +34,7 @@ check: $(READY) ## lint, format, types, and the rules of the house
 
 .PHONY: interop
 interop: $(READY) ## tests against the Java system (Java 17, Maven) and the Go, C++ and Node clients
-	@scripts/need java maven
+	@scripts/prepare interop
 	$(PY) -m pytest -q -m interop -n 2 tests/interop $(ARGS)
 
 .PHONY: spark

@@ -17,11 +17,10 @@ from contrailmq import Message
 from contrailmq.blocking import Producer
 from contrailmq.testing.cluster import ClusterThread
 from testkit.peer import Row
-from testkit.wild import Lacking, WildCall, command_of
+from testkit.wild import LANGUAGES, Lacking, WildCall, command_of
 
-pytestmark = pytest.mark.timeout(900)  # the first run builds the clients
+pytestmark = pytest.mark.timeout(300)
 
-LANGUAGES = ("go", "cpp", "node")
 Begin = Callable[..., WildCall]
 
 MODES = [

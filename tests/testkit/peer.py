@@ -456,3 +456,8 @@ def _write_logback(home: Path) -> None:
             '</encoder></appender><root level="WARN"><appender-ref ref="F"/></root>'
             "</configuration>"
         )
+
+
+if __name__ == "__main__":  # fetch and compile now, so that no test waits for it
+    for wanted in VERSIONS:
+        classes(wanted)

@@ -27,6 +27,7 @@ CACHE = ROOT / ".cache" / "wild"
 CPP_WHEEL = "rocketmq==0.4.4"
 BUILD_S = 900
 WAIT_S = 60.0
+LANGUAGES = ("go", "cpp", "node")
 
 
 class Lacking(Exception):
@@ -184,3 +185,16 @@ def _checked(command: list[str], *, directory: Path) -> None:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=BUILD_S)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+
+
+def prepare() -> None:
+    """Build all clients now, so that no test waits for it; say which cannot be had here."""
+    for language in LANGUAGES:
+        try:
+            command_of(language)
+        except (Lacking, RuntimeError, subprocess.TimeoutExpired) as reason:
+            print(f"contrailmq: no {language} client: {reason}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    prepare()
