@@ -64,7 +64,7 @@ def append_case(store: Store, body_size: int) -> Callable[[int], int]:
         if writer.append_batch(queue, origin, inner, 0, len(inner), 0, 1, 0) <= 0:
             store.writing.on_roll()
             return 0
-        store._ahead.check(writer.end_offset())
+        store.log.settle()
         return BATCH
 
     return step

@@ -1,14 +1,13 @@
 import cython
 
-from contrailmq._native cimport raw
+from contrailmq._native cimport raw, scan
 from contrailmq._native.queues cimport QueueWriter
-from contrailmq._native.scan cimport crc32
 
 cdef unsigned int _CRC_MASK
 cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
 cdef int _BLANK_SIZE, _HEAD_SIZE
 cdef unsigned int _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK
-cdef int _BORN_V6, _STORE_V6, _INNER_HEAD, _PROPERTIES_MAX, _TOPIC_V1_MAX
+cdef int _BORN_V6, _STORE_V6, _INNER_HEAD, _PROPERTIES_MAX, _TOPIC_V1_MAX, _STAGE_SIZE, _SHORT_RUN
 
 
 @cython.final
@@ -30,12 +29,32 @@ cdef class LogWriter:
     cdef public long long record_size_max
     cdef unsigned char[::1] buffer
     cdef unsigned char* address
+    cdef unsigned char[::1] segment
+    cdef unsigned char* segment_address
+    cdef unsigned char[::1] stage
+    cdef object spill
     cdef public long long base
     cdef public Py_ssize_t position
     cdef readonly Py_ssize_t size
+    cdef readonly Py_ssize_t start
+    cdef Py_ssize_t room
     cdef public long long store_ms
+    cdef readonly long long batch_count
 
     cpdef Py_ssize_t end_offset(self)
+
+    cpdef Py_ssize_t settled_offset(self)
+
+    @cython.locals(size=cython.Py_ssize_t)
+    cpdef Py_ssize_t settle(self)
+
+    cpdef int settled(self) except -1
+
+    cdef int _let_go(self) except -1
+
+    cdef int _use(self, unsigned char[::1] buffer, Py_ssize_t room) except -1
+
+    cdef int _make_room(self, Py_ssize_t size) except -1
 
     @cython.locals(room=cython.longlong)
     cpdef int close_segment(self) except -1
@@ -43,14 +62,22 @@ cdef class LogWriter:
     @cython.locals(size=cython.longlong)
     cpdef Py_ssize_t record_size(self, QueueWriter queue, Origin origin, long long body_size, long long properties_size)
 
-    @cython.locals(
-        separator=cython.int, whole_text=cython.longlong, size=cython.longlong,
-        at=cython.Py_ssize_t, checksum=cython.uint, tran=cython.uint,
-    )
     cpdef Py_ssize_t append(
         self, QueueWriter queue, Origin origin,
         const unsigned char[::1] bodies, Py_ssize_t body, Py_ssize_t body_size,
         const unsigned char[::1] properties, Py_ssize_t text, Py_ssize_t text_size,
+        long long flag, long long sys_flag, long long born_ms, long long reconsume_times,
+        long long prepared_offset,
+    ) except? -77
+
+    @cython.locals(
+        separator=cython.int, whole_text=cython.longlong, size=cython.longlong,
+        at=cython.Py_ssize_t, checksum=cython.uint, tran=cython.uint,
+    )
+    cdef Py_ssize_t append_at(
+        self, QueueWriter queue, Origin origin,
+        const unsigned char* bodies, Py_ssize_t body, Py_ssize_t body_size,
+        const unsigned char* properties, Py_ssize_t text, Py_ssize_t text_size,
         long long flag, long long sys_flag, long long born_ms, long long reconsume_times,
         long long prepared_offset,
     ) except? -77
@@ -63,15 +90,24 @@ cdef class LogWriter:
 
     cdef Py_ssize_t _copy(self, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept
 
-    @cython.locals(
-        address="const unsigned char*", total=cython.longlong, count=cython.longlong, at=cython.Py_ssize_t,
-        body_size=cython.longlong, text=cython.Py_ssize_t, text_size=cython.Py_ssize_t,
-    )
+    @cython.locals(total=cython.longlong)
     cpdef Py_ssize_t append_batch(
         self, QueueWriter queue, Origin origin, const unsigned char[::1] inner,
         Py_ssize_t start, Py_ssize_t end, long long sys_flag, long long born_ms,
         long long reconsume_times,
     ) except? -77
+
+    cdef bint has_room(self, long long size) noexcept
+
+    @cython.locals(
+        at=cython.Py_ssize_t, body_size=cython.longlong, text=cython.Py_ssize_t,
+        text_size=cython.Py_ssize_t,
+    )
+    cdef int write_batch(
+        self, QueueWriter queue, Origin origin, const unsigned char* inner,
+        Py_ssize_t start, Py_ssize_t end, long long sys_flag, long long born_ms,
+        long long reconsume_times,
+    ) except -1
 
     @cython.locals(
         address="const unsigned char*", total=cython.longlong, at=cython.Py_ssize_t, body_size=cython.longlong,
@@ -83,6 +119,16 @@ cdef class LogWriter:
         Py_ssize_t start, Py_ssize_t end,
     ) except? -77
 
+    @cython.locals(
+        body_size=cython.longlong, text=cython.Py_ssize_t, text_size=cython.Py_ssize_t,
+        whole_text=cython.longlong,
+    )
+    cdef Py_ssize_t inner_record_size(
+        self, QueueWriter queue, Origin origin, const unsigned char* inner, Py_ssize_t at
+    ) noexcept
 
-@cython.locals(address="const unsigned char*", size=cython.longlong)
-cpdef list record_offsets(const unsigned char[::1] data, long long base, Py_ssize_t position, Py_ssize_t count)
+    @cython.locals(address="const unsigned char*", found=list, at=cython.Py_ssize_t)
+    cpdef list batch_offsets(
+        self, QueueWriter queue, Origin origin, const unsigned char[::1] inner,
+        Py_ssize_t start, Py_ssize_t end, long long offset,
+    )

@@ -8,15 +8,23 @@ the log, the queue's next offset, the time of the writer's clock (``store_ms``, 
 once per batch).  The parts come as views with a start and a size, so that a caller that has whole
 requests in one buffer needs no object per message.  Every length is checked before a byte is
 written; a record that does not fit leaves the segment as it was.
+
+**Staging.**  A fresh page of a mapped file costs a fault, its zeroing and the file system's own
+work for a page that becomes dirty; the same page written through the file costs an eighth of it.
+So a writer that was given a ``spill`` appends to a stage of its own, which stays in the processor's
+cache.  After each run of records the owner calls ``settle``: a short run is copied into the mapped
+segment there and then; of a longer one ``settle`` tells the size, the owner writes ``staged()``
+through the file and says ``settled()``.  Whoever reads the segment sees a run only then.  A stage
+without room for the next record is emptied by ``spill()`` in the middle of a run.  Positions and
+sizes are the segment's in both cases; ``start`` is the position the buffer begins at.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from contrailmq._native import raw
+from contrailmq._native import raw, scan
 from contrailmq._native.queues import QueueWriter
-from contrailmq._native.scan import crc32
 
 Bytes = bytes | bytearray | memoryview
 
@@ -34,6 +42,8 @@ _INNER_HEAD = 20
 _PROPERTIES_MAX = 32767
 _TOPIC_V1_MAX = 127
 _CRC_MASK = 0x7FFFFFFF
+_STAGE_SIZE = 524288  # more than the records of one socket read
+_SHORT_RUN = 2048  # up to here a copy into the mapping is cheaper than a system call
 
 # What append answers instead of a size.
 NO_ROOM = 0
@@ -70,46 +80,106 @@ class LogWriter:
 
     def __init__(self, record_size_max: int) -> None:
         self.record_size_max = record_size_max
-        self.buffer = bytearray(1)
-        self.address = raw.at_address(self.buffer)
+        self.stage = bytearray(1)
+        self.spill: Any = None
         self.base = 0
-        self.position = 0
-        self.size = 0
         self.store_ms = 0
+        self.batch_count = 0
+        self._let_go()
 
-    def attach(self, buffer: Bytes, base: int, position: int) -> None:
-        """Go on at ``position`` of the segment that begins at log offset ``base``."""
+    def attach(self, buffer: Bytes, base: int, position: int, spill: Any = None) -> None:
+        """Go on at ``position`` of the segment that begins at log offset ``base``.
+
+        With ``spill``, a function without arguments, records are staged (see above).
+        """
         if position < 0 or position > len(buffer):
             raise ValueError("position outside the segment")
-        self.buffer = buffer  # type: ignore[assignment]
-        self.address = raw.at_address(self.buffer)
+        self.segment = buffer  # type: ignore[assignment]
+        self.segment_address = raw.at_address(self.segment)
         self.base = base
         self.position = position
         self.size = len(buffer)
+        self.spill = spill
+        if spill is None:
+            self.start = 0
+            self._use(self.segment, self.size)
+        else:
+            if len(self.stage) < _STAGE_SIZE:
+                self.stage = bytearray(_STAGE_SIZE)
+            self.start = position
+            self._use(self.stage, _STAGE_SIZE)
 
     def detach(self) -> None:
         """Let go of the segment; nothing fits until the next attach."""
         self.base += self.position
-        self.buffer = bytearray(1)
-        self.address = raw.at_address(self.buffer)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.segment = bytearray(1)
+        self.segment_address = raw.at_address(self.segment)
         self.position = 0
         self.size = 0
+        self.start = 0
+        self.spill = None
+        self._use(self.segment, 0)
 
-    def view(self) -> Bytes:
-        """The tail segment, or write buffer, appended to."""
-        return self.buffer
+    def _use(self, buffer: Bytes, room: int) -> None:
+        """Put the next records here; its first byte is position ``start`` of the segment."""
+        self.buffer = buffer
+        self.address = raw.at_address(self.buffer)
+        self.room = room
 
     def end_offset(self) -> int:
         """The log offset of the next record."""
         return self.base + self.position
 
+    def settled_offset(self) -> int:
+        """Up to which log offset the segment itself has everything."""
+        return self.base + (self.position if self.spill is None else self.start)
+
+    def settle(self) -> int:
+        """Bring a short run into the segment; the size of one that has to be written instead."""
+        if self.spill is None:
+            return 0
+        size = self.position - self.start
+        if size > _SHORT_RUN:
+            return size
+        raw.copy_bytes(self.segment_address, self.start, self.address, 0, size)
+        self.start = self.position
+        return 0
+
+    def staged(self) -> memoryview:
+        """What ``settle`` did not bring into the segment; it belongs at ``start``."""
+        return memoryview(self.buffer)[: self.position - self.start]
+
+    def settled(self) -> None:
+        """What was staged has been written."""
+        if self.spill is not None:
+            self.start = self.position
+            if self.room != _STAGE_SIZE:
+                self._use(self.stage, _STAGE_SIZE)
+
+    def _make_room(self, size: int) -> None:
+        """Empty the stage; for a record that no stage holds, take one of its size this once."""
+        self.spill()
+        if self.start != self.position:
+            raise AssertionError("the stage was not emptied")
+        if size > self.room:
+            self._use(bytearray(size), size)
+
     def close_segment(self) -> None:
-        """Fill what is left with a blank record, so that readers go on in the next segment."""
+        """Fill what is left with a blank record, so that readers go on in the next segment.
+
+        Nothing may be staged.
+        """
+        if self.spill is not None and self.start != self.position:
+            raise ValueError("records are staged")
         room = self.size - self.position
         if room >= _BLANK_SIZE:
-            raw.put_u32(self.address, self.position, room)
-            raw.put_u32(self.address, self.position + 4, _BLANK_MAGIC)
+            raw.put_u32(self.segment_address, self.position, room)
+            raw.put_u32(self.segment_address, self.position + 4, _BLANK_MAGIC)
         self.position = self.size
+        self.start = 0 if self.spill is None else self.size
 
     def record_size(
         self, queue: QueueWriter, origin: Origin, body_size: int, properties_size: int
@@ -146,6 +216,39 @@ class LogWriter:
             raise ValueError("body outside its buffer")
         if text < 0 or text_size < 0 or text + text_size > len(properties):
             raise ValueError("properties outside their buffer")
+        return self.append_at(
+            queue,
+            origin,
+            raw.at_address(bodies),
+            body,
+            body_size,
+            raw.at_address(properties),
+            text,
+            text_size,
+            flag,
+            sys_flag,
+            born_ms,
+            reconsume_times,
+            prepared_offset,
+        )
+
+    def append_at(
+        self,
+        queue: QueueWriter,
+        origin: Origin,
+        bodies: Any,
+        body: int,
+        body_size: int,
+        properties: Any,
+        text: int,
+        text_size: int,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+        reconsume_times: int,
+        prepared_offset: int,
+    ) -> int:
+        """The same for callers that have checked the ranges of both parts themselves."""
         separator = 0
         if origin.suffix_size and text_size and properties[text + text_size - 1] != 2:
             separator = 1
@@ -157,16 +260,18 @@ class LogWriter:
             return BAD_SIZE
         if size + _BLANK_SIZE > self.size - self.position:
             return NO_ROOM
+        if size > self.room - (self.position - self.start):
+            self._make_room(size)
         sys_flag = (sys_flag & ~(_BORN_V6 | _STORE_V6)) | origin.flags
         at = self._head(queue, origin, size, flag, sys_flag, born_ms)
         raw.put_u32(self.address, at, reconsume_times)
         raw.put_i64(self.address, at + 4, prepared_offset)
         raw.put_u32(self.address, at + 12, body_size)
-        at = self._copy(at + 16, raw.at_address(bodies), body, body_size)
+        at = self._copy(at + 16, bodies, body, body_size)
         checksum = 0
         if body_size:
-            checksum = crc32(bodies, body, body + body_size) & _CRC_MASK
-        raw.put_u32(self.address, self.position + 8, checksum)
+            checksum = scan.crc32_at(bodies, body, body + body_size) & _CRC_MASK
+        raw.put_u32(self.address, self.position - self.start + 8, checksum)
         if queue.topic_size > _TOPIC_V1_MAX:
             self.address[at] = queue.topic_size >> 8
             at += 1
@@ -174,14 +279,14 @@ class LogWriter:
         at = self._copy(at + 1, queue.topic_address, 0, queue.topic_size)
         self.address[at] = whole_text >> 8
         self.address[at + 1] = whole_text & 0xFF
-        at = self._copy(at + 2, raw.at_address(properties), text, text_size)
+        at = self._copy(at + 2, properties, text, text_size)
         if separator:
             self.address[at] = 2
             at += 1
         at = self._copy(at, origin.suffix_address, 0, origin.suffix_size)
-        if at != self.position + size:
+        if at != self.position - self.start + size:
             raise AssertionError("a record has another size than was reckoned")
-        self.position = at
+        self.position += size
         tran = sys_flag & _TRAN_MASK
         if tran != _TRAN_PREPARED and tran != _TRAN_ROLLBACK:
             queue.next_offset += 1
@@ -197,7 +302,7 @@ class LogWriter:
         born_ms: int,
     ) -> int:
         """Everything up to the store host; where it ends."""
-        at = self.position
+        at = self.position - self.start
         magic = _MAGIC_V2 if queue.topic_size > _TOPIC_V1_MAX else _MAGIC_V1
         tran = sys_flag & _TRAN_MASK
         queue_offset = queue.next_offset
@@ -208,7 +313,7 @@ class LogWriter:
         raw.put_u32(self.address, at + 12, queue.queue_id)
         raw.put_u32(self.address, at + 16, flag)
         raw.put_i64(self.address, at + 20, queue_offset)
-        raw.put_i64(self.address, at + 28, self.base + at)
+        raw.put_i64(self.address, at + 28, self.base + self.position)
         raw.put_u32(self.address, at + 36, sys_flag)
         raw.put_i64(self.address, at + 40, born_ms)
         at = self._copy(at + 48, origin.born_host_address, 0, origin.born_size)
@@ -216,7 +321,7 @@ class LogWriter:
         return self._copy(at + 8, origin.store_host_address, 0, origin.store_size)
 
     def _copy(self, at: int, source: Any, start: int, size: int) -> int:
-        """Copy into the segment; the place behind it. The caller has checked both ranges."""
+        """Copy into the buffer; the place behind it. The caller has checked both ranges."""
         raw.copy_bytes(self.address, at, source, start, size)
         return at + size
 
@@ -236,19 +341,38 @@ class LogWriter:
         The answer is the number of records, NO_ROOM when they do not fit into this segment
         together, or what is wrong with the batch.
         """
-        address = raw.at_address(inner)
         total = self.measure_batch(queue, origin, inner, start, end)
         if total <= 0:
             return total
-        if total + _BLANK_SIZE > self.size - self.position:
+        if not self.has_room(total):
             return NO_ROOM
-        count = 0
+        self.write_batch(
+            queue, origin, raw.at_address(inner), start, end, sys_flag, born_ms, reconsume_times
+        )
+        return self.batch_count
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes of records fit into the segment."""
+        return size + _BLANK_SIZE <= self.size - self.position
+
+    def write_batch(
+        self,
+        queue: QueueWriter,
+        origin: Origin,
+        inner: Any,
+        start: int,
+        end: int,
+        sys_flag: int,
+        born_ms: int,
+        reconsume_times: int,
+    ) -> None:
+        """Write the records of a batch that was measured and has room."""
         at = start
         while at < end:
-            body_size = raw.get_u32(address, at + 16)
+            body_size = raw.get_u32(inner, at + 16)
             text = at + _INNER_HEAD + body_size
-            text_size = raw.get_u16(address, text)
-            self.append(
+            text_size = raw.get_u16(inner, text)
+            self.append_at(
                 queue,
                 origin,
                 inner,
@@ -257,20 +381,22 @@ class LogWriter:
                 inner,
                 text + 2,
                 text_size,
-                raw.get_u32(address, at + 12),
+                raw.get_u32(inner, at + 12),
                 sys_flag,
                 born_ms,
                 reconsume_times,
                 0,
             )
             at = text + 2 + text_size
-            count += 1
-        return count
 
     def measure_batch(
         self, queue: QueueWriter, origin: Origin, inner: Bytes, start: int, end: int
     ) -> int:
-        """Bytes a batch will take in the log, or what is wrong with it; nothing is written."""
+        """Bytes a batch will take in the log, or what is wrong with it; nothing is written.
+
+        ``batch_count`` is then the number of its messages.
+        """
+        self.batch_count = 0
         if start < 0 or end > len(inner) or start >= end:
             return BAD_BATCH
         address = raw.at_address(inner)
@@ -289,7 +415,7 @@ class LogWriter:
             if raw.get_u32(address, at) != _INNER_HEAD + body_size + 2 + text_size:
                 return BAD_BATCH
             whole_text = text_size + origin.suffix_size
-            if origin.suffix_size and text_size and inner[text + 1 + text_size] != 2:
+            if origin.suffix_size and text_size and address[text + 1 + text_size] != 2:
                 whole_text += 1
             if whole_text > _PROPERTIES_MAX:
                 return BAD_PROPERTIES
@@ -297,18 +423,37 @@ class LogWriter:
             if size > self.record_size_max:
                 return BAD_SIZE
             total += size
+            self.batch_count += 1
             at = text + 2 + text_size
         return total
 
+    def inner_record_size(self, queue: QueueWriter, origin: Origin, inner: Any, at: int) -> int:
+        """The size of the record of one message of a batch that was measured."""
+        body_size = raw.get_u32(inner, at + 16)
+        text = at + _INNER_HEAD + body_size
+        text_size = raw.get_u16(inner, text)
+        whole_text = text_size + origin.suffix_size
+        if origin.suffix_size and text_size and inner[text + 1 + text_size] != 2:
+            whole_text += 1
+        return self.record_size(queue, origin, body_size, whole_text)
 
-def record_offsets(data: Bytes, base: int, position: int, count: int) -> list[int]:
-    """Log offsets of ``count`` records from a position on, just written there."""
-    found: list[int] = []
-    address = raw.at_address(data)
-    while len(found) < count and position + _HEAD_SIZE <= len(data):
-        found.append(base + position)
-        size = raw.get_u32(address, position)
-        if size < _HEAD_SIZE:
-            raise ValueError("no record here")
-        position += size
-    return found
+    def batch_offsets(
+        self,
+        queue: QueueWriter,
+        origin: Origin,
+        inner: Bytes,
+        start: int,
+        end: int,
+        offset: int,
+    ) -> list[int]:
+        """Log offsets of the records of a batch that was measured and begins at ``offset``."""
+        if start < 0 or end > len(inner):
+            raise ValueError("batch outside its buffer")
+        address = raw.at_address(inner)
+        found: list[int] = []
+        at = start
+        while at < end:
+            found.append(offset)
+            offset += self.inner_record_size(queue, origin, address, at)
+            at += raw.get_u32(address, at)
+        return found

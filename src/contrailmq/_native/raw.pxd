@@ -97,3 +97,61 @@ cdef extern from *:
 
 cdef inline void serve_syncs(int wake_fd, int done_fd, unsigned char* order) noexcept:
     contrail_serve_syncs(wake_fd, done_fd, <int*> order)
+
+# CRC-32 by multiplication without carries, 64 bytes a step (Gopal et al., "Fast CRC Computation for
+# Generic Polynomials Using PCLMULQDQ", Intel 2009): the remainders of x^n by the polynomial move
+# 128 bits of message forward by 512 and 128 bits, the last two steps are Barrett's reduction.
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <immintrin.h>
+    static int contrail_can_fold(void) {
+        static int known = -1;
+        if (known < 0)
+            known = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+        return known;
+    }
+    #define CONTRAIL_CLMUL __attribute__((target("pclmul,sse4.1")))
+    CONTRAIL_CLMUL static inline __m128i contrail_forward(__m128i part, __m128i by, __m128i next) {
+        __m128i low = _mm_clmulepi64_si128(part, by, 0x00), high = _mm_clmulepi64_si128(part, by, 0x11);
+        return _mm_xor_si128(_mm_xor_si128(low, high), next);
+    }
+    CONTRAIL_CLMUL static inline uint32_t contrail_crc_fold(uint32_t crc, const unsigned char *at, size_t size) {
+        const __m128i *from = (const __m128i *) at, *end = (const __m128i *) (at + size);
+        const __m128i by_512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
+        const __m128i by_128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
+        const __m128i by_64 = _mm_set_epi64x(0, 0x163cd6124);
+        const __m128i barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
+        const __m128i words = _mm_set_epi32(0, -1, 0, -1);
+        __m128i a = _mm_xor_si128(_mm_loadu_si128(from), _mm_cvtsi32_si128((int) crc));
+        __m128i b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3), t;
+        for (from += 4; end - from >= 4; from += 4) {
+            a = contrail_forward(a, by_512, _mm_loadu_si128(from));
+            b = contrail_forward(b, by_512, _mm_loadu_si128(from + 1));
+            c = contrail_forward(c, by_512, _mm_loadu_si128(from + 2));
+            d = contrail_forward(d, by_512, _mm_loadu_si128(from + 3));
+        }
+        a = contrail_forward(contrail_forward(contrail_forward(a, by_128, b), by_128, c), by_128, d);
+        for (; from < end; from++)
+            a = contrail_forward(a, by_128, _mm_loadu_si128(from));
+        a = _mm_xor_si128(_mm_srli_si128(a, 8), _mm_clmulepi64_si128(a, by_128, 0x10));
+        a = _mm_xor_si128(_mm_srli_si128(a, 4), _mm_clmulepi64_si128(_mm_and_si128(a, words), by_64, 0x00));
+        t = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(a, words), barrett, 0x10), words);
+        a = _mm_xor_si128(a, _mm_clmulepi64_si128(t, barrett, 0x00));
+        return (uint32_t) _mm_extract_epi32(a, 1);
+    }
+    #else
+    static inline int contrail_can_fold(void) { return 0; }
+    static inline uint32_t contrail_crc_fold(uint32_t crc, const unsigned char *at, size_t size) { return crc; }
+    #endif
+    """
+    int contrail_can_fold() nogil
+    unsigned int contrail_crc_fold(unsigned int crc, const unsigned char* at, size_t size) nogil
+
+cdef inline Py_ssize_t crc_fold_size(Py_ssize_t size) noexcept nogil:
+    return size - size % 16 if size >= 64 and contrail_can_fold() else 0
+
+cdef inline unsigned int crc_fold(unsigned int crc, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+    return contrail_crc_fold(crc, data + at, size)

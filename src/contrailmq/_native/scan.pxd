@@ -15,9 +15,9 @@ cdef unsigned int _le32(const unsigned char* data, Py_ssize_t at) noexcept
 
 @cython.locals(
     table="const unsigned int[::1]", crc=cython.uint, at=cython.Py_ssize_t,
-    w0=cython.uint, w1=cython.uint, w2=cython.uint, w3=cython.uint,
+    w0=cython.uint, w1=cython.uint, w2=cython.uint, w3=cython.uint, folded=cython.Py_ssize_t,
 )
-cdef unsigned int _crc32(const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept
+cdef unsigned int crc32_at(const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept
 
 cpdef unsigned int crc32(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end) except? 77
 

@@ -93,13 +93,18 @@ def crc32(data: Bytes, start: int, end: int) -> int:
     """CRC-32 of ``data[start:end]``, all 32 bits of it."""
     if start < 0 or end < start or end > len(data):
         raise ValueError("crc32: range outside the view")
-    return _crc32(raw.at_address(data), start, end)
+    return crc32_at(raw.at_address(data), start, end)
 
 
-def _crc32(data: Any, start: int, end: int) -> int:
+def crc32_at(data: Any, start: int, end: int) -> int:
+    """The same at an address; the caller has checked the range."""
     table = _TABLE
     crc = 0xFFFFFFFF
     at = start
+    folded = raw.crc_fold_size(end - at)
+    if folded > 0:
+        crc = raw.crc_fold(crc, data, at, folded)
+        at += folded
     while end - at >= 16:
         w0 = _le32(data, at) ^ crc
         w1 = _le32(data, at + 4)
@@ -190,7 +195,7 @@ def _check(data: Any, position: int, limit: int, base: int, crc: bool) -> int:
     if properties_size > 32767 or topic_end + 2 + properties_size != end:
         return -_BAD_FIELDS
     if crc and body_size:
-        if _crc32(data, body, body + body_size) & 0x7FFFFFFF != raw.get_u32(data, position + 8):
+        if crc32_at(data, body, body + body_size) & 0x7FFFFFFF != raw.get_u32(data, position + 8):
             return -_BAD_CRC
     return size
 

@@ -8,6 +8,11 @@ Offsets, in order: ``min_offset`` ≤ ``flushed_offset`` (certain on disk) ≤ `
 a write buffer everything written is readable at once, except under synchronous flush, where
 readers follow the disk.
 
+**Written at once.**  Without a write buffer the records of a run, mostly those of one socket read,
+are staged in memory; ``settle`` then writes them through the file, in one call, before anybody is
+told of them.  The mapping shows what was written, and is only read.  (Very short runs are copied
+into it; see ``_native.log``.)  A write that fails is final, like a failed fsync.
+
 **Write buffer** (``transientStorePoolEnable``): records go into anonymous memory of a segment's
 size first; ``commit`` writes them through the file, in a thread, and only then are they readable.
 Committed pages of the buffer are given back, so memory is bounded by what is not yet committed.
@@ -58,6 +63,7 @@ class CommitLog:
         self.flushed_offset = 0
         self.committed_offset = 0
         self.tail: Segment | None = None
+        self.fail: Callable[[str], Exception] = StoreError  # the store puts its fence here
         self._spare: tuple[int, Segment] | None = None
         self._buffers: deque[_Pending] = deque()
 
@@ -97,6 +103,23 @@ class CommitLog:
         """Where the next record goes."""
         return self.writer.end_offset()
 
+    def settle(self) -> None:
+        """Bring what was appended into the file; what ``fail`` makes of an error is raised."""
+        if self.writer.settle():
+            self._write_out()
+
+    def _write_out(self) -> None:
+        """Write what is staged, through the file; also called by the writer for want of room."""
+        writer, tail = self.writer, self.tail
+        if tail is None:
+            raise StoreError("nothing is open to be written to")
+        data = writer.staged()
+        try:
+            _write_all(tail, writer.start, data)
+        except (OSError, StoreError) as error:
+            raise self.fail(f"write to the log failed: {error}") from error
+        writer.settled()
+
     @property
     def has_write_buffer(self) -> bool:
         """Whether records pass through anonymous memory first."""
@@ -105,6 +128,7 @@ class CommitLog:
     def roll(self) -> None:
         """Close the tail with a blank record and go on in the next segment."""
         if self.tail is not None:
+            self.settle()
             self.writer.close_segment()
             self.tail = None
         base = self.end_offset
@@ -146,7 +170,7 @@ class CommitLog:
 
     def flush_scope(self) -> tuple[int, list[Segment]]:
         """An offset, and the segments whose sync makes the log durable up to it."""
-        target = self.committed_offset if self.has_write_buffer else self.end_offset
+        target = self.committed_offset if self.has_write_buffer else self.writer.settled_offset()
         start = self.segments.base_of(self.flushed_offset)
         dirty = [
             segment
@@ -174,12 +198,7 @@ class CommitLog:
 
         def work() -> None:
             for segment, start, data in parts:
-                done = 0
-                while done < len(data):
-                    written = segment.write(start + done, data[done:])
-                    if written <= 0:
-                        raise StoreError(f"{segment.path}: nothing could be written")
-                    done += written
+                _write_all(segment, start, data)
                 data.release()
 
         return target, work
@@ -261,7 +280,7 @@ class CommitLog:
     def _attach(self, segment: Segment, base: int, end_offset: int) -> None:
         self.tail = segment
         if not self.has_write_buffer:
-            self.writer.attach(segment.buffer, base, end_offset - base)
+            self.writer.attach(segment.buffer, base, end_offset - base, self._write_out)
             return
         buffer = mmap.mmap(-1, segment.size)
         self._buffers.append(_Pending(base, buffer, segment))
@@ -271,3 +290,12 @@ class CommitLog:
         segment = self.segments.find(base)
         assert segment is not None
         self.gatherer.add(segment.buffer, base)
+
+
+def _write_all(segment: Segment, position: int, data: memoryview) -> None:
+    done = segment.write(position, data)
+    while done < len(data):
+        written = segment.write(position + done, data[done:])
+        if written <= 0:
+            raise StoreError(f"{segment.path}: nothing could be written")
+        done += written

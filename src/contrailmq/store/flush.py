@@ -79,6 +79,8 @@ class LogFlush:
         try:
             while True:
                 await self._wait_for_work()
+                if self._fence.reason is not None:  # closed by somebody else
+                    raise StoreClosed(self._fence.reason)
                 if self._is_due():
                     await self.flush()
         except asyncio.CancelledError:

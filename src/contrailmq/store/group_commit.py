@@ -128,13 +128,14 @@ class GroupCommit(LogFlush):
         if syncer is None or self._drained is not None or not is_wanted:
             self._is_begun = False
             self._settle()
+            if self._fence.reason is not None:  # a write failed: the service ends with it
+                self._give_up()
             return
         syncer.begin(segments, partial(self._end, target, self._log.writer.store_ms))
 
     def _end(self, target: int, store_ms: int, error: Exception | None) -> None:
         """An order was carried out, or failed: then nothing is ever certain again."""
         self._is_begun = False
-        assert self._failed is not None
         try:
             if error is not None:
                 raise error
@@ -143,14 +144,17 @@ class GroupCommit(LogFlush):
         except Exception as caught:
             self._error = caught
             self._fence.close(f"flush of the log failed: {caught}")
-            if not self._failed.done():
-                self._failed.set_result(None)
+            self._give_up()
         if self._drained is not None:
             if not self._drained.done():
                 self._drained.set_result(None)
-        elif self._fence.reason is None and self._log.end_offset > self._log.flushed_offset:
+        elif self._error is None and self._log.end_offset > self._log.flushed_offset:
             self._is_begun = True
             self._begin()
+
+    def _give_up(self) -> None:
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(None)
 
     async def _drain(self) -> None:
         """Wait for the order under way: an fsync in flight is never abandoned."""

@@ -56,6 +56,7 @@ class Store:
         self.fence = Fence()
         self.fence.leave_mark = self._leave_mark
         self.log = CommitLog(settings, self.layout, files)
+        self.log.fail = self._write_failed
         self.queues = ConsumeQueues(files, self.layout, has_ext=settings.queue_ext_enable)
         self.indexes = (
             Indexes(settings, self.layout, files, clock=clock) if settings.index_enable else None
@@ -233,6 +234,7 @@ class Store:
 
     def appended(self) -> None:
         """Records were appended to ``log.writer``, by ``put`` or by a caller of its own: derive."""
+        self.log.settle()
         end = self.log.end_offset
         if self._follows_append:
             self.log.set_readable(end)
@@ -283,6 +285,7 @@ class Store:
         if self.refusal is not None:
             raise DiskFull(self.refusal)
         if self._follows_append and self.derivation.derived_offset != self.log.end_offset:
+            self.log.settle()
             self.derivation.run(self.log.end_offset)  # DiskFull again, or caught up
 
     def _roll(self) -> None:
@@ -293,8 +296,12 @@ class Store:
         self.log.roll()
         self._ahead.check(self.log.end_offset)
 
+    def _write_failed(self, reason: str) -> StoreClosed:
+        closed = self.fence.close(reason)
+        self._flush.wake()  # the service ends with it
+        return closed
+
     def _on_flushed(self, offset: int) -> None:
-        self._ahead.flushed()
         if self._is_sync:
             self.log.set_readable(offset)
             self._derive_behind(offset)

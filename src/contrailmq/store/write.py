@@ -17,7 +17,6 @@ from contrailmq._native.log import (
     NO_ROOM,
     LogWriter,
     Origin,
-    record_offsets,
 )
 from contrailmq._native.queues import QueueWriter
 from contrailmq.clock import Clock
@@ -118,6 +117,7 @@ class Writing:
         if total + 8 > writer.size - writer.position:
             self.on_roll()
         writer.store_ms = self._clock.now_ms()
+        first = writer.end_offset()
         count = writer.append_batch(
             queue,
             origin,
@@ -130,7 +130,7 @@ class Writing:
         )
         if count <= 0:
             self._refuse(count, len(message.properties), len(inner))
-        offsets = record_offsets(writer.view(), writer.base, writer.position - total, count)
+        offsets = writer.batch_offsets(queue, origin, inner, 0, len(inner), first)
         return BatchAppended(offsets, writer.end_offset(), queue_offset, writer.store_ms)
 
     def queue(self, topic: str, queue_id: int) -> QueueWriter:

@@ -229,9 +229,96 @@ def test_a_batch_is_ordinary_records(loops: SimpleNamespace) -> None:
             at += size
     assert log.buffer == single.buffer
     assert log.queue().next_offset == 3
-    offsets = loops.log.record_offsets(log.buffer, 1000, 0, 3)
-    assert offsets[0] == 1000
-    assert offsets == sorted(offsets)
+    origin = loops.log.Origin(BORN, HOST, b"CLUSTER\x01C\x02")
+    offsets = log.writer.batch_offsets(log.queue(), origin, data, 0, len(data), 0)
+    assert offsets == starts(log.buffer)
+
+
+def starts(buffer: bytearray) -> list[int]:
+    found, at = [], 0
+    while size := struct.unpack_from(">i", buffer, at)[0]:
+        found.append(at)
+        at += size
+    return found
+
+
+class Staged(Log):
+    """A writer that stages, and an owner that writes what it is told to."""
+
+    def __init__(self, loops: SimpleNamespace, *, size: int = 3_000_000, limit: int = 4000) -> None:
+        super().__init__(loops, size=size)
+        self.writer = loops.log.LogWriter(limit)
+        self.writer.attach(self.buffer, 0, 0, self.write)
+        self.writer.store_ms = 1700000000123
+        self.written: list[int] = []
+
+    def write(self) -> None:
+        data = self.writer.staged()
+        self.written.append(len(data))
+        self.buffer[self.writer.start : self.writer.start + len(data)] = data
+        self.writer.settled()
+
+    def settle(self) -> None:
+        if self.writer.settle():
+            self.write()
+
+
+def test_a_staged_run_is_seen_when_it_is_settled_and_has_the_same_bytes(
+    loops: SimpleNamespace,
+) -> None:
+    staged, plain = Staged(loops), Log(loops, size=3_000_000)
+    for run in range(1, 40):
+        begin = staged.writer.position
+        for number in range(run):
+            body = bytes([run, number]) * (run * number % 300)
+            assert staged.put(body=body) == plain.put(body=body) > 0
+        assert not any(staged.buffer[begin : staged.writer.position])
+        assert staged.writer.settled_offset() == begin
+        staged.settle()
+        assert staged.writer.settled_offset() == staged.writer.end_offset()
+        assert staged.buffer == plain.buffer
+    assert staged.written, "long runs are written"
+    assert len(staged.written) < 39, "short runs are copied"
+    staged.writer.close_segment()
+    plain.writer.close_segment()
+    assert staged.buffer == plain.buffer
+
+
+def test_a_stage_without_room_is_emptied_in_the_middle_of_a_run(loops: SimpleNamespace) -> None:
+    limit = 700_000
+    staged, plain = Staged(loops, limit=limit), Log(loops, size=3_000_000)
+    plain.writer = loops.log.LogWriter(limit)
+    plain.writer.attach(plain.buffer, 0, 0)
+    plain.writer.store_ms = 1700000000123
+    for size in (300_000, 300_000, 5, 650_000, 7, 524_288, 9):  # two are larger than the stage
+        body = (b"%d " % size) * (size // 7)
+        assert staged.put(body=body) == plain.put(body=body) > 0
+    assert len(staged.written) >= 4
+    staged.settle()
+    assert staged.buffer == plain.buffer
+    assert staged.writer.settle() == 0, "nothing is left"
+
+
+def test_a_segment_is_not_closed_over_staged_records(loops: SimpleNamespace) -> None:
+    staged = Staged(loops)
+    staged.put()
+    with pytest.raises(ValueError, match="staged"):
+        staged.writer.close_segment()
+
+
+def test_an_owner_that_cannot_write_stops_the_append(loops: SimpleNamespace) -> None:
+    staged = Staged(loops, limit=400_000)
+
+    def fail() -> None:
+        raise OSError("no disk")
+
+    staged.writer.attach(staged.buffer, 0, 0, fail)
+    staged.put(body=b"x" * 300_000)
+    before = staged.writer.position, staged.queue().next_offset
+    with pytest.raises(OSError, match="no disk"):
+        staged.put(body=b"y" * 300_000)
+    assert (staged.writer.position, staged.queue().next_offset) == before
+    assert staged.writer.settled_offset() == 0
 
 
 def test_a_batch_is_written_whole_or_not_at_all(loops: SimpleNamespace) -> None:
