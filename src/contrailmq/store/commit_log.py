@@ -106,9 +106,9 @@ class CommitLog:
     def settle(self) -> None:
         """Bring what was appended into the file; what ``fail`` makes of an error is raised."""
         if self.writer.settle():
-            self._write_out()
+            self.write_out()
 
-    def _write_out(self) -> None:
+    def write_out(self) -> None:
         """Write what is staged, through the file; also called by the writer for want of room."""
         writer, tail = self.writer, self.tail
         if tail is None:
@@ -280,7 +280,7 @@ class CommitLog:
     def _attach(self, segment: Segment, base: int, end_offset: int) -> None:
         self.tail = segment
         if not self.has_write_buffer:
-            self.writer.attach(segment.buffer, base, end_offset - base, self._write_out)
+            self.writer.attach(segment.buffer, base, end_offset - base, self.write_out)
             return
         buffer = mmap.mmap(-1, segment.size)
         self._buffers.append(_Pending(base, buffer, segment))
