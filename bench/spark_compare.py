@@ -2,13 +2,17 @@
 
     python bench/spark_compare.py [--rows N] [--rounds N] [--only NAMES] [--kafka PYTHON]
 
-A broker of ours runs in a process of its own; messages have 128-byte bodies, an 8-byte key and two
-properties, over 16 queues.  Measured are a write, batch reads with and without properties, a stream
-catching up, small micro-batches, triggers without data, and the store source beside a Parquet scan
-of the same rows.  With ``--kafka`` the same work is done by Spark's Kafka connector with a real
-Kafka broker (see ``spark_kafka.py``) under that interpreter, before and after.
+A broker of ours runs in a process of its own, with its default settings unless ``--transfer-count``
+says how many messages it may give to a pull; messages have 128-byte bodies, an 8-byte key and two
+properties, over 16 queues.  Measured are writes, batch reads, a stream catching up, each with and
+without properties; small micro-batches, triggers without data; and the store source beside a
+Parquet scan of the same rows.  With ``--kafka`` the same work is done in the same run by Spark's
+Kafka connector with a real Kafka broker (see ``spark_kafka.py``) under that interpreter, and the
+ratios are printed at the end.
 
-Every line has the load of the machine; figures from a busy machine are no better than their ratios.
+*With properties* are the columns of the Kafka connector with headers, *without* those without;
+*all columns* are our sixteen.  Every line has the processor time a row took and the load of the
+machine; figures from a busy machine are no better than their ratios.
 """
 
 from __future__ import annotations
@@ -16,46 +20,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from spark_cpu import spent
+from spark_broker import SRC, Broker, create_topic, own_broker
+from spark_cpu import middle, per_row, spent
 
 ROOT = Path(__file__).resolve().parents[1]
-SRC = ROOT / "src"
 QUEUES = 16
-CONF = """listenPort=0
-mappedFileSizeCommitLog=1073741824
-enablePropertyFilter=true
-maxTransferCountOnMessageInMemory={count}
-maxTransferBytesOnMessageInMemory={size}
-maxTransferCountOnMessageInDisk={count}
-maxTransferBytesOnMessageInDisk={size}
-"""
 # What the Kafka connector has without headers: key, value, topic, partition, offset, timestamp.
 PLAIN = (
     "keys STRING, body BINARY, topic STRING, queue_id INT, queue_offset BIGINT,"
     " store_time TIMESTAMP"
 )
 WITH_PROPERTIES = PLAIN + ", properties MAP<STRING, STRING>"
-
-
-class Broker(NamedTuple):
-    """A running broker."""
-
-    name_servers: str
-    address: str
-    store: Path
-    pid: int
 
 
 def main() -> None:
@@ -65,26 +49,50 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--only", default="")
-    parser.add_argument("--transfer-count", type=int, default=4096)
-    parser.add_argument("--kafka", help="an interpreter with pyspark 4.2.0")
+    parser.add_argument("--transfer-count", type=int, default=32)
+    parser.add_argument("--kafka", help="an interpreter with the pyspark of a Kafka connector")
     options = parser.parse_args()
     sys.path.insert(0, str(SRC))
     os.environ["PYTHONPATH"] = str(SRC)
-    if options.kafka:
-        _kafka(options)
+    others = _kafka(options) if options.kafka else []
     with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:
         spark = _session(options, folder)
         with own_broker(Path(folder), options.transfer_count) as broker:
-            Bench(spark, broker, options, Path(folder)).run()
+            bench = Bench(spark, broker, options, Path(folder))
+            bench.run()
         spark.stop()
-    if options.kafka:
-        _kafka(options)
+    for line in ratios(bench.found, others):
+        print(json.dumps(line), flush=True)
 
 
-def _kafka(options: argparse.Namespace) -> None:
+def _kafka(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """What the Kafka connector measured."""
     command = [options.kafka, str(ROOT / "bench" / "spark_kafka.py")]
     command += ["--rows", str(options.rows), "--rounds", str(options.rounds)]
-    subprocess.run(command, check=True)
+    command += ["--only", options.only]
+    found = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                print(line, end="", flush=True)
+                found.append(json.loads(line))
+    if process.returncode:
+        raise SystemExit(f"spark_kafka.py ended with {process.returncode}")
+    return found
+
+
+def ratios(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Our speed through the other's, for work both have done; above 1 ours is faster."""
+    for mine in ours:
+        for other in others:
+            if other["name"] != mine["name"]:
+                continue
+            if "rows_per_s" in mine:
+                ratio = mine["rows_per_s"] / other["rows_per_s"]
+            else:
+                ratio = other["median_ms"] / max(mine["median_ms"], 1)
+            yield {"ratio": round(ratio, 2), "name": mine["name"], "tuned": other["tuned"]}
 
 
 class Bench:
@@ -100,20 +108,22 @@ class Bench:
         self.only = set(filter(None, options.only.split(",")))
         self.folder = folder
         self.options = options
+        self.found: list[dict[str, Any]] = []
 
     def run(self) -> None:
         """Every measurement that was asked for."""
         create_topic(self.broker, "bench", QUEUES)
         self.warm_up()
-        self.measure("write", self.write, rounds=1)
+        self.write()
         self.measure("making the rows that are written", self.make_only)
         self.measure("write with properties", self.write_elsewhere)
         self.measure("write without properties", self.write_plain)
         self.measure("batch read, all columns", self.read_all)
         self.measure("batch read with properties", self.read_with_properties)
         self.measure("batch read without properties", self.read_plain)
-        self.measure("stream catch-up, one batch", self.catch_up)
-        self.measure("stream catch-up, 500 k a trigger", self.catch_up_in_parts)
+        self.measure("stream catch-up with properties, one batch", self.catch_up)
+        self.measure("stream catch-up with properties, 500 k a trigger", self.catch_up_in_parts)
+        self.measure("stream catch-up without properties, one batch", self.catch_up_plain)
         self.measure("store source, all columns", self.store_all)
         self.measure("store source without properties", self.store_plain)
         self.measure("store source, body only", self.store_body)
@@ -129,23 +139,29 @@ class Bench:
 
     def measure(self, name: str, work: Callable[[], int], *, rounds: int | None = None) -> None:
         """Do some work several times and print the median of its speed."""
-        if not self.wanted(name) and name != "write":
+        if not self.wanted(name):
             return
         speeds, costs = [], []
         for _ in range(rounds or self.rounds):
             began, before = time.perf_counter(), spent(self.broker.pid)
             rows = work()
             speeds.append(rows / (time.perf_counter() - began))
-            costs.append(spent(self.broker.pid).since(before).per_row(rows))
-        emit(
+            costs.append(per_row(before, spent(self.broker.pid), rows))
+        self.emit(
             name=name,
             rows_per_s=round(statistics.median(speeds)),
             best=round(max(speeds)),
-            cpu_us_per_row=min(costs, key=lambda cost: cost["all"]),
+            cpu_us_per_row=middle(costs),
             rounds=len(speeds),
             rows=self.rows,
             transfer_count=self.options.transfer_count,
         )
+
+    def emit(self, **fields: Any) -> None:
+        """Print and keep one measurement."""
+        fields["load"] = round(os.getloadavg()[0], 1)
+        self.found.append(fields)
+        print(json.dumps({"system": "contrailmq", **fields}), flush=True)
 
     def warm_up(self) -> None:
         """The first use of everything is slow."""
@@ -159,7 +175,7 @@ class Bench:
         """Rows made on the way."""
         columns = [
             "cast(lpad(cast(id as string), 8, '0') as string) as keys",
-            "cast(repeat(substr(sha2(cast(id as string), 256), 1, 32), 4) as binary) as body",
+            "cast(repeat(lpad(hex(xxhash64(id)), 16, '0'), 8) as binary) as body",
         ]
         if properties:
             columns.append("map('colour', 'blue', 'size', cast(id % 100 as string)) as properties")
@@ -217,11 +233,12 @@ class Bench:
         """What a Kafka record has without headers."""
         return self.noop(self.read("bench", PLAIN).load().write)
 
-    def stream(self, **limits: str) -> int:
+    def stream(self, schema: str, **limits: str) -> int:
         """Run a stream from the beginning to the end."""
         check = tempfile.mkdtemp(dir=self.folder)
         frame = (
             self.spark.readStream.format("rocketmq")
+            .schema(schema)
             .options(
                 nameServers=self.broker.name_servers,
                 topics="bench",
@@ -241,11 +258,15 @@ class Bench:
 
     def catch_up(self) -> int:
         """All in one batch."""
-        return self.stream()
+        return self.stream(WITH_PROPERTIES)
 
     def catch_up_in_parts(self) -> int:
         """Some rows a trigger."""
-        return self.stream(maxOffsetsPerTrigger="500000")
+        return self.stream(WITH_PROPERTIES, maxOffsetsPerTrigger="500000")
+
+    def catch_up_plain(self) -> int:
+        """All in one batch, fewer columns."""
+        return self.stream(PLAIN)
 
     def store_frame(self, schema: str | None) -> Any:
         """The topic from the broker's own files."""
@@ -296,67 +317,13 @@ class Bench:
         for name, found in (("small micro-batch", busy), ("empty trigger", idle)):
             times = [durations["triggerExecution"] for durations in found]
             if times:
-                emit(
+                self.emit(
                     name=name,
                     median_ms=statistics.median(times),
                     best_ms=min(times),
                     count=len(times),
                     latest_offset_ms=statistics.median(d.get("latestOffset", 0) for d in found),
                 )
-
-
-def emit(**fields: Any) -> None:
-    """Print one measurement."""
-    fields["load"] = round(os.getloadavg()[0], 1)
-    print(json.dumps({"system": "contrailmq", **fields}), flush=True)
-
-
-def create_topic(broker: Broker, topic: str, queues: int) -> None:
-    """Create a topic and wait until its route is known."""
-    from contrailmq.protocol.codes import RequestCode
-    from contrailmq.protocol.command import Command
-    from contrailmq.protocol.headers.topic import CreateTopicRequest
-    from contrailmq.spark.cluster import Brokers
-    from contrailmq.spark.options import Access
-
-    header = CreateTopicRequest(
-        topic=topic,
-        default_topic="TBW102",
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=6,
-        topic_filter_type="SINGLE_TAG",
-    )
-    brokers = Brokers(Access(name_servers=(broker.name_servers,)))
-    wire = brokers.wire(broker.address)
-    answer = wire.call(Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
-    assert answer.code == 0, answer
-    while brokers.find_route(topic) is None:
-        time.sleep(0.05)
-    brokers.close()
-
-
-@contextmanager
-def own_broker(folder: Path, transfer_count: int) -> Iterator[Broker]:
-    """A name server and a broker in a process of their own."""
-    size = 262_144 if transfer_count <= 32 else 1_048_576
-    conf = folder / "broker.conf"
-    conf.write_text(CONF.format(count=transfer_count, size=size))
-    store = folder / "broker-a"
-    command = [sys.executable, "-m", "contrailmq.main", "up", "-c", str(conf)]
-    command += ["--store", str(store), "--namesrv-port", "0", "--host", "127.0.0.1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        name_server = re.search(r"name server ([^ ,]+)", line)
-        address = re.search(r"broker ([^ ,]+)", line)
-        assert name_server and address, line
-        yield Broker(name_server[1], address[1], store, process.pid)
-    finally:
-        process.terminate()
-        process.wait(20)
-        shutil.rmtree(store, ignore_errors=True)
 
 
 def _session(options: argparse.Namespace, folder: str) -> Any:

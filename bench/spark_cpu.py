@@ -1,37 +1,23 @@
 """Processor time of a Spark benchmark by who used it: Spark's JVM, its Python workers, the broker.
 
 On a machine that does other things too, the clock says little; processor time per row says nearly
-the same as on a quiet one.  Reads ``/proc``, so Linux only.
+the same as on a quiet one.  Reads ``/proc``, so Linux only.  What a process used that ended in
+between is not counted; Spark keeps its workers while they have work.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+KINDS = ("jvm", "python", "broker")
 
-
-class Spent(NamedTuple):
-    """Seconds of processor time since the processes began."""
-
-    jvm: float
-    python: float
-    broker: float
-
-    def since(self, before: Spent) -> Spent:
-        """What was used between two moments."""
-        return Spent(*(now - then for now, then in zip(self, before, strict=True)))
-
-    def per_row(self, rows: int) -> dict[str, float]:
-        """Microseconds a row, each and together."""
-        found = {name: round(1e6 * value / rows, 2) for name, value in self._asdict().items()}
-        return {**found, "all": round(1e6 * sum(self) / rows, 2)}
+Spent = dict[tuple[int, str], float]
 
 
 def spent(broker_pid: int) -> Spent:
-    """What the processes below this one have used until now, ended ones included."""
+    """Seconds each process below this one has used until now, by number and kind."""
     parents: dict[int, int] = {}
     seconds: dict[int, float] = {}
     names: dict[int, str] = {}
@@ -45,26 +31,29 @@ def spent(broker_pid: int) -> Spent:
         fields = rest.split()
         pid = int(entry.name)
         parents[pid], names[pid] = int(fields[1]), name
-        seconds[pid] = sum(map(int, fields[11:15])) * _TICK_S
-    own = os.getpid()
-    totals = {"jvm": 0.0, "python": 0.0, "broker": 0.0}
+        seconds[pid] = sum(map(int, fields[11:13])) * _TICK_S
+    found: Spent = {}
     for pid, value in seconds.items():
         above, at = [], pid
-        while at in parents and at != own:
+        while at in parents and at != os.getpid():
             above.append(at)
             at = parents[at]
-        if at != own or pid == own:
+        if at != os.getpid() or pid == at:
             continue
-        if broker_pid in above:
-            totals["broker"] += value
-        elif names[pid] == "java":
-            totals["jvm"] += _own(pid)
-        else:
-            totals["python"] += value
-    return Spent(**totals)
+        kind = "jvm" if names[pid] == "java" else "python"
+        found[pid, "broker" if broker_pid in above else kind] = value
+    return found
 
 
-def _own(pid: int) -> float:
-    """A JVM's own time: that of workers it has reaped is Python's, and small."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return sum(map(int, fields[11:13])) * _TICK_S
+def per_row(before: Spent, after: Spent, rows: int) -> dict[str, float]:
+    """Microseconds a row between two moments, by kind and together."""
+    totals = dict.fromkeys(KINDS, 0.0)
+    for (pid, kind), value in after.items():
+        totals[kind] += value - before.get((pid, kind), 0.0)
+    found = {kind: round(1e6 * value / rows, 2) for kind, value in totals.items()}
+    return {**found, "all": round(1e6 * sum(totals.values()) / rows, 2)}
+
+
+def middle(costs: list[dict[str, float]]) -> dict[str, float]:
+    """The round in the middle, by what it took altogether."""
+    return sorted(costs, key=lambda cost: cost["all"])[len(costs) // 2]

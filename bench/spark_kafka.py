@@ -1,11 +1,12 @@
 """The work of ``spark_compare.py`` done by Spark's Kafka connector with a real Kafka broker.
 
-    PYTHON_WITH_PYSPARK_4.2.0 bench/spark_kafka.py [--rows N] [--rounds N]
+    PYTHON_WITH_PYSPARK bench/spark_kafka.py [--rows N] [--rounds N] [--only NAMES]
 
-The connector on Maven Central ends at 4.2.0, so this needs an interpreter of its own
-(``python -m venv V && V/bin/pip install pyspark==4.2.0``).  Kafka and the connector come from Maven
-Central into ``~/.cache/contrailmq/spark-kafka``; needs ``mvn`` and Java 17.  Rows have 8-byte keys,
-128-byte values and, where it says so, two headers, over 16 partitions.  *Tuned* means
+The connector has the version of the interpreter's pyspark; take one whose connector is on Maven
+Central with all it needs (``python -m venv V && V/bin/pip install pyspark==4.0.0``).  Kafka and the
+connector come from there into ``~/.cache/contrailmq/spark-kafka``; needs ``mvn`` and Java 17.  Rows
+have 8-byte keys, 128-byte values and, where it says *with properties*, two headers, over 16
+partitions; names are those of ``spark_compare.py``.  *Tuned* means
 ``kafka.max.poll.records=20000`` and ``kafka.fetch.max.wait.ms=10``, and for writing
 ``batch.size=262144`` and ``linger.ms=20``.
 """
@@ -27,8 +28,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
+from spark_cpu import middle, per_row, spent
+
+SPARK = pyspark.__version__
 KAFKA = "4.3.1"
-SPARK = "4.2.0"
 PARTITIONS = 16
 CACHE = Path.home() / ".cache" / "contrailmq" / "spark-kafka"
 TUNED_READ = {"kafka.max.poll.records": "20000", "kafka.fetch.max.wait.ms": "10"}
@@ -50,6 +54,7 @@ transaction.state.log.min.isr=1
 num.partitions={partitions}
 auto.create.topics.enable=true
 log.retention.hours=24
+broker.session.timeout.ms=60000
 """
 
 
@@ -59,22 +64,26 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--only", default="")
     options = parser.parse_args()
     server = jars("kafka", "org.apache.kafka", f"kafka_2.13:{KAFKA}")
-    connector = jars("connector", "org.apache.spark", f"spark-sql-kafka-0-10_2.13:{SPARK}")
+    connector = jars(f"connector-{SPARK}", "org.apache.spark", f"spark-sql-kafka-0-10_2.13:{SPARK}")
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
         spark = session(options, connector, folder)
-        with kafka(server, Path(folder)) as address:
-            Bench(spark, address, options, folder).run()
+        with kafka(server, Path(folder)) as broker:
+            Bench(spark, broker, options, folder).run()
         spark.stop()
 
 
 class Bench:
     """All measurements."""
 
-    def __init__(self, spark: Any, address: str, options: argparse.Namespace, folder: str) -> None:
+    def __init__(
+        self, spark: Any, broker: tuple[str, int], options: argparse.Namespace, folder: str
+    ) -> None:
         self.spark = spark
-        self.address = address
+        self.address, self.pid = broker
+        self.only = set(filter(None, options.only.split(",")))
         self.rows = options.rows
         self.rounds = options.rounds
         self.cores = options.cores
@@ -84,43 +93,59 @@ class Bench:
         """Every measurement."""
         self.write("warm", 20_000, {}, headers=True)
         self.read("warm", {}, headers=True)
-        self.measure("write", lambda: self.write("plain", self.rows, {}, headers=False), rounds=1)
+        self.write("plain", self.rows, TUNED_WRITE, headers=False)
         self.write("headers", self.rows, TUNED_WRITE, headers=True)
-        some = min(self.rows, 1_000_000)
-        for name, extra in (("", {}), (", tuned", TUNED_WRITE)):
-            self.measure(
-                f"write again{name}", lambda e=extra: self.write(fresh(), some, e, headers=True)
-            )
-        for name, extra in (("", {}), (", tuned", TUNED_READ)):
-            self.measure(f"batch read without headers{name}", lambda e=extra: self.read("plain", e))
-            self.measure(
-                f"batch read, 2 headers{name}",
-                lambda e=extra: self.read("headers", e, headers=True),
-            )
-            self.measure(
-                f"stream catch-up, one batch, 2 headers{name}", lambda e=extra: self.stream(e)
-            )
-            self.measure(
-                f"stream catch-up, 500 k a trigger, 2 headers{name}",
-                lambda e=extra: self.stream({**e, "maxOffsetsPerTrigger": "500000"}),
-            )
-            self.small_batches(name, extra)
+        for tuned, read, write in ((False, {}, {}), (True, TUNED_READ, TUNED_WRITE)):
+            self.run_once(read, write, tuned=tuned)
 
-    def measure(self, name: str, work: Callable[[], int], *, rounds: int | None = None) -> None:
+    def run_once(self, read: dict[str, str], write: dict[str, str], *, tuned: bool) -> None:
+        """Everything with some settings."""
+        some = min(self.rows, 1_000_000)
+        parts = {**read, "maxOffsetsPerTrigger": "500000"}
+        work: dict[str, Callable[[], int]] = {
+            "write with properties": lambda: self.write(fresh(), some, write, headers=True),
+            "write without properties": lambda: self.write(fresh(), some, write, headers=False),
+            "batch read with properties": lambda: self.read("headers", read, headers=True),
+            "batch read without properties": lambda: self.read("plain", read),
+            "stream catch-up with properties, one batch": lambda: self.stream("headers", read),
+            "stream catch-up with properties, 500 k a trigger": lambda: self.stream(
+                "headers", parts
+            ),
+            "stream catch-up without properties, one batch": lambda: self.stream("plain", read),
+        }
+        for name, one in work.items():
+            if self.wanted(name):
+                self.measure(name, one, tuned=tuned)
+        if self.wanted("small micro-batch"):
+            self.small_batches(read, tuned=tuned)
+
+    def wanted(self, name: str) -> bool:
+        """Whether a measurement was asked for."""
+        return not self.only or any(part in name for part in self.only)
+
+    def measure(self, name: str, work: Callable[[], int], *, tuned: bool) -> None:
         """Do some work several times and print the median of its speed."""
-        speeds = []
-        for _ in range(rounds or self.rounds):
-            began = time.perf_counter()
+        speeds, costs = [], []
+        for _ in range(self.rounds):
+            began, before = time.perf_counter(), spent(self.pid)
             rows = work()
             speeds.append(rows / (time.perf_counter() - began))
-        median = round(statistics.median(speeds))
-        emit(name=name, rows_per_s=median, best=round(max(speeds)), rounds=len(speeds))
+            costs.append(per_row(before, spent(self.pid), rows))
+        emit(
+            name=name,
+            tuned=tuned,
+            rows_per_s=round(statistics.median(speeds)),
+            best=round(max(speeds)),
+            cpu_us_per_row=middle(costs),
+            rounds=len(speeds),
+            rows=self.rows,
+        )
 
     def write(self, topic: str, rows: int, extra: dict[str, str], *, headers: bool) -> int:
         """Rows made on the way into a topic."""
         columns = [
             "cast(lpad(cast(id as string), 8, '0') as binary) as key",
-            "cast(repeat(substr(sha2(cast(id as string), 256), 1, 32), 4) as binary) as value",
+            "cast(repeat(lpad(hex(xxhash64(id)), 16, '0'), 8) as binary) as value",
         ]
         if headers:
             columns.append(
@@ -140,10 +165,10 @@ class Bench:
         reader.load().write.format("noop").mode("overwrite").save()
         return int(self.rows)
 
-    def stream(self, extra: dict[str, str]) -> int:
+    def stream(self, topic: str, extra: dict[str, str]) -> int:
         """A stream from the beginning to the end."""
         query = (
-            self._stream("headers", extra)
+            self._stream(topic, extra, headers=topic == "headers")
             .option("checkpointLocation", tempfile.mkdtemp(dir=self.folder))
             .trigger(availableNow=True)
             .start()
@@ -151,12 +176,12 @@ class Bench:
         query.awaitTermination()
         return int(self.rows)
 
-    def small_batches(self, name: str, extra: dict[str, str]) -> None:
+    def small_batches(self, extra: dict[str, str], *, tuned: bool) -> None:
         """Micro-batches of a few rows."""
         topic = fresh()
         self.write(topic, 200, {}, headers=True)
         query = (
-            self._stream(topic, extra)
+            self._stream(topic, extra, headers=True)
             .option("checkpointLocation", tempfile.mkdtemp(dir=self.folder))
             .trigger(processingTime="20 milliseconds")
             .start()
@@ -171,16 +196,20 @@ class Bench:
         ][3:]
         query.stop()
         emit(
-            name=f"small micro-batch{name}",
+            name="small micro-batch",
+            tuned=tuned,
             median_ms=statistics.median(times),
             best_ms=min(times),
             count=len(times),
         )
 
-    def _stream(self, topic: str, extra: dict[str, str]) -> Any:
+    def _stream(self, topic: str, extra: dict[str, str], *, headers: bool) -> Any:
         reader = self.spark.readStream.format("kafka")
         reader = reader.option("kafka.bootstrap.servers", self.address).options(
-            subscribe=topic, includeHeaders="true", startingOffsets="earliest", **extra
+            subscribe=topic,
+            includeHeaders=str(headers).lower(),
+            startingOffsets="earliest",
+            **extra,
         )
         return reader.load().writeStream.format("noop")
 
@@ -213,7 +242,7 @@ def jars(name: str, group: str, artifact: str) -> Path:
 
 
 @contextmanager
-def kafka(lib: Path, folder: Path) -> Iterator[str]:
+def kafka(lib: Path, folder: Path) -> Iterator[tuple[str, int]]:
     """One Kafka broker in KRaft mode on loopback."""
     ports = free_ports(2)
     conf = folder / "server.properties"
@@ -240,7 +269,7 @@ def kafka(lib: Path, folder: Path) -> Iterator[str]:
             ).read_text()[-3000:]
             time.sleep(0.2)
         time.sleep(2)
-        yield f"127.0.0.1:{ports[0]}"
+        yield f"127.0.0.1:{ports[0]}", process.pid
     finally:
         process.terminate()
         process.wait(30)

@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from spark_compare import QUEUES, SRC, create_topic, own_broker
+from spark_broker import SRC, create_topic, own_broker
+from spark_compare import QUEUES
 
 from contrailmq.spark.columns import message_schema
 from contrailmq.spark.options import sink_options, source_options, store_options
