@@ -76,7 +76,7 @@ MUTANTS = {
         "read", "if at < ms or (upper and at == ms):", "if at <= ms:", STORE
     ),
     "listeners are not told": Mutant(
-        "derive", "on_readable(queue.owner.topic", "(lambda *_: None)(queue.owner.topic", STORE
+        "derive", "self.follower.on_readable = listener", "pass", STORE
     ),
 }
 

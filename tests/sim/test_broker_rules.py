@@ -269,12 +269,12 @@ def test_sends_before_the_opening_time_are_refused(tmp_path: Path) -> None:
 def test_a_full_disk_refuses_sends_and_serves_pulls(tmp_path: Path) -> None:
     async def scenario(broker: Broker, client: RemotingClient) -> None:
         await send(client, "T", b"kept")
-        broker.parts.store.refusal = "the disk of /x is 95 % full, at most 90 %"
+        broker.parts.store.refuse("the disk of /x is 95 % full, at most 90 %")
         answer = await send(client, "T", b"x")
         assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert "95 %" in (answer.remark or "")
         assert [bytes(r.body) for r in await stored(client, "T")] == [b"kept"]
-        broker.parts.store.refusal = None
+        broker.parts.store.refuse(None)
         assert (await send(client, "T", b"x")).code == 0
 
     play(tmp_path, scenario)

@@ -22,7 +22,6 @@ LONG_FUNCTIONS: dict[str, str] = {}
 # Calls so frequent that a keyword is felt, and the native code behind them takes positions.
 BY_POSITION: dict[str, str] = {
     "net/endpoint.py:FastLane.run": "once per socket read, implemented by compiled code",
-    "broker/lane.py:BrokerLane.run": "once per socket read, implements FastLane",
 }
 
 

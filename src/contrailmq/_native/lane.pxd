@@ -1,12 +1,14 @@
 import cython
 
 from contrailmq._native cimport raw
+from contrailmq._native.follow cimport Follower
 from contrailmq._native.log cimport LogWriter, Origin
 from contrailmq._native.queues cimport QueueWriter
 from contrailmq._native.request cimport RequestScan
 
 cdef int _SEND_V2, _REPLY_SIZE_MAX, _PROPERTIES_MAX, _ONEWAY, _NAME_END, _VALUE_END
-cdef int _ALLOWED_SYS_FLAGS, _UNIQUE_KEY_MAX, _OUT_SIZE, _TEXT_SIZE
+cdef int _ALLOWED_SYS_FLAGS, _UNIQUE_KEY_MAX, _OUT_SIZE, _TEXT_SIZE, _FRAMES_SIZE_MIN
+cdef int _MORE, _OTHER, _FULL
 cdef long long _INT_MAX
 
 
@@ -35,6 +37,13 @@ cdef class SendLane:
     cdef public dict topics
     cdef list touched
     cdef public bint wait_matters
+    cdef public Follower follower
+    cdef public object now_ms
+    cdef public object revision
+    cdef public object queues
+    cdef long long decided_at, removals_at
+    cdef public bint is_open
+    cdef public Py_ssize_t kept_size
     cdef readonly int ended
     cdef readonly long long count
     cdef LaneTopic _last
@@ -63,8 +72,18 @@ cdef class SendLane:
 
     cpdef int release(self) except -1
 
-    @cython.locals(found=cython.int, data="const unsigned char*")
+    @cython.locals(position=cython.Py_ssize_t, revision=cython.longlong, removals=cython.longlong)
+    cpdef Py_ssize_t serve(self, object buffer, Py_ssize_t start, Py_ssize_t end, object connection, list out) except -1
+
+    @cython.locals(position=cython.Py_ssize_t, before_ms=cython.longlong, origin=Origin)
+    cdef Py_ssize_t _serve_sends(self, Py_ssize_t start, Py_ssize_t end, object connection, list out) except -1
+
+    cdef int _use(self, object buffer) except -1
+
     cpdef Py_ssize_t run(self, object buffer, Py_ssize_t start, Py_ssize_t end, Origin origin) except -1
+
+    @cython.locals(found=cython.int, data="const unsigned char*")
+    cdef Py_ssize_t _run(self, Py_ssize_t start, Py_ssize_t end, Origin origin) except -1
 
     @cython.locals(
         scan=RequestScan, body_size=cython.longlong, topic_field=cython.int, queue_field=cython.int,

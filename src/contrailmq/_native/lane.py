@@ -7,9 +7,11 @@ body within the limit, properties that ask for nothing special.  Each becomes a 
 ends the run, and the ordinary handler takes it in its place in the order: the lane has no opinion
 about errors, new topics, delays, transactions or full segments, and no way to refuse.
 
-The caller sets ``log.store_ms`` once per read, derives the queues from what was appended before
-any answer leaves, and sends ``reply()``.  No Python object is made per message, but for a topic's
-name that is not the same as the message's before.
+``SendLane.serve`` is what a connection calls, once per socket read: it takes the time, runs, lets
+the store derive from what was appended before any answer leaves, and hands out the answers as one
+object.  Its host is asked only for what is rare, or not its business: what to think of a topic,
+anything else than sends (``other``), answers that wait for the disk (``hold``).  No Python object
+is made per message, but for a topic's name that is not the same as the message's before.
 """
 
 from __future__ import annotations
@@ -34,11 +36,15 @@ _VALUE_END = 2
 _ALLOWED_SYS_FLAGS = 0x701  # compressed, and how
 _UNIQUE_KEY_MAX = 255
 _INT_MAX = 0x7FFFFFFF
+_FRAMES_SIZE_MIN = 64  # shorter than any send
 
 # Why a run ended.
 MORE = 0  # no whole frame is left
 OTHER = 1  # the next frame is for the ordinary handler
 FULL = 2  # the reply buffer is full: fetch it and run again
+_MORE = 0
+_OTHER = 1
+_FULL = 2
 
 
 class LaneTopic:
@@ -81,7 +87,15 @@ class SendLane:
         self.topics: dict[bytes, LaneTopic] = {}
         self.touched: list[LaneTopic] = []
         self.wait_matters = False
-        self.ended = MORE
+        self.follower: Any = None  # a Follower before ``serve`` is called
+        self.now_ms: Any = None
+        self.revision: Any = None
+        self.queues: Any = None
+        self.decided_at = -1
+        self.removals_at = -1
+        self.is_open = False
+        self.kept_size = -1
+        self.ended = _MORE
         self.count = 0
         self._owner: Any = None
         self._buffer: Bytes = bytes(1)
@@ -120,11 +134,6 @@ class SendLane:
         self._digits = bytearray(24)
         self._digits_address = raw.at_address(self._digits)
 
-    def forget_topics(self) -> None:
-        """The broker's tables have changed: decide anew."""
-        self.topics = {}
-        self._last = LaneTopic(b"", 0)
-
     def take_touched(self) -> list[LaneTopic]:
         """The topics that were put into since the last call."""
         touched = self.touched
@@ -145,30 +154,93 @@ class SendLane:
         self._buffer = bytes(1)
         self._buffer_size = 0
 
+    def serve(
+        self, buffer: bytearray, start: int, end: int, connection: Any, out: list[Any]
+    ) -> int:
+        """Take what is ordinary at ``start``; where the first frame lies that was not taken."""
+        if buffer is not self._owner:
+            self._use(buffer)
+        if start < 0 or end > self._buffer_size:
+            raise ValueError("range outside the buffer")
+        if end - start < _FRAMES_SIZE_MIN or self._buffer[start] != 0:
+            return start
+        revision = self.revision.value
+        removals = self.queues.removals
+        if revision != self.decided_at or removals != self.removals_at:
+            self.decided_at = revision
+            self.removals_at = removals
+            self.topics = {}
+            self._last = LaneTopic(b"", 0)
+            self.host.decide_anew()
+        while True:
+            position = start
+            self.ended = _OTHER
+            if self.is_open and self.follower.is_ready():
+                position = self._serve_sends(start, end, connection, out)
+            if position != end and self.ended == _OTHER:
+                position = self.host.other(buffer, position, end, out)
+            if position == start or end - position < _FRAMES_SIZE_MIN:
+                break
+            start = position
+        if self._buffer_size != self.kept_size:
+            self.release()
+            self.host.release()
+        return position
+
+    def _serve_sends(self, start: int, end: int, connection: Any, out: list[Any]) -> int:
+        origin = connection.lane_state
+        if origin is None:
+            origin = self.host.origin(connection)
+        before_ms = self.log.store_ms
+        self.log.store_ms = self.now_ms()
+        self._out_at = 0  # what an error kept from leaving belongs to another connection
+        position = self._run(start, end, origin)
+        if position == start:
+            self.log.store_ms = before_ms  # nothing was stored: the checkpoint must not vouch
+            return start
+        while position != start:
+            self.follower.appended()
+            if self._out_at:
+                if self.wait_matters:
+                    self.host.hold(self.reply(), connection)
+                else:
+                    out.append(self.reply())
+            if self.ended != _FULL:
+                break
+            start = position
+            position = self._run(start, end, origin)
+        return position
+
+    def _use(self, buffer: Bytes) -> None:
+        self._owner = buffer
+        self._buffer = buffer
+        self._buffer_size = len(buffer)
+
     def run(self, buffer: Bytes, start: int, end: int, origin: Origin) -> int:
         """Take sends from ``start``; where the first frame lies that was not taken."""
         if buffer is not self._owner:
-            self._owner = buffer
-            self._buffer = buffer
-            self._buffer_size = len(buffer)
+            self._use(buffer)
         if start < 0 or end > self._buffer_size:
             raise ValueError("range outside the buffer")
+        return self._run(start, end, origin)
+
+    def _run(self, start: int, end: int, origin: Origin) -> int:
         self.count = 0
         data = raw.at_address(self._buffer)
         while True:
             if self._out_size - self._out_at < _REPLY_SIZE_MAX:
-                self.ended = FULL
+                self.ended = _FULL
                 return start
             found = self.scan.scan_at(data, start, end)
             if found == 0:
-                self.ended = MORE
+                self.ended = _MORE
                 return start
             if (
                 found < 0
                 or self.scan.code != _SEND_V2
                 or not self._take(self._buffer, data, origin)
             ):
-                self.ended = OTHER
+                self.ended = _OTHER
                 return start
             start = self.scan.frame_end
 

@@ -268,6 +268,7 @@ class Broker:
                 parts.delay.wake(topic, queue_id, offset)
 
         parts.store.on_readable = on_readable
+        parts.store.follower.awaited = parts.polls.awaited
 
     def handlers(self, parts: Parts) -> dict[int, Handler]:
         """Request code to handler, of everything this broker can do."""

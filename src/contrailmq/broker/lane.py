@@ -1,10 +1,10 @@
 """The broker's fast lane: runs of ordinary sends and pulls, answered from the read buffer.
 
-Theory of operation.  For every socket read the connection offers its frames to ``run``.  The
-compiled ``SendLane`` takes the sends it knows all about; everything else stays where it is, and the
-ordinary handler takes it in its turn.  The lane decides once per topic (``decide``, by the ordinary
-handler's own rules) and decides anew whenever the broker's ``Revision`` has moved, so a topic that
-is deleted or closed to writing is seen by the very next read.
+Theory of operation.  For every socket read the connection offers its frames to ``run``, which is
+the compiled ``SendLane.serve``.  It takes the sends it knows all about; everything else stays where
+it is, and the ordinary handler takes it in its turn.  The lane decides once per topic (``decide``,
+by the ordinary handler's own rules) and decides anew whenever the broker's ``Revision`` has moved,
+so a topic that is deleted or closed to writing is seen by the very next read.
 
 Answers leave when the ordinary path's would: at once, or under synchronous flush when the disk is
 certain of the last record of the read; then one future stands for all answers of that read.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from contrailmq._native.lane import FULL, OTHER, LaneTopic, SendLane
+from contrailmq._native.lane import LaneTopic, SendLane
 from contrailmq._native.log import Origin
 from contrailmq._native.queues import QueueWriter
 from contrailmq.broker.counters import Counters
@@ -37,7 +37,6 @@ from contrailmq.store.settings import FlushDiskType
 from contrailmq.store.store import Store
 
 HELD_SIZE_MAX: Final = 32 * 1024 * 1024  # answers that wait for the disk; beyond: the ordinary path
-FRAMES_SIZE_MIN: Final = 64  # shorter than any send
 
 
 class BrokerLane:
@@ -59,12 +58,9 @@ class BrokerLane:
         self._send = send
         self._pulls = pulls
         self._counters = counters
-        self._revision = revision
         self._live = live
         self._identity = identity
-        self._clock = clock
         self._writer = store.log.writer
-        self._decided_at = self._removals_at = -1
         self._accept_ms = 0
         self._held_size = 0
         self._core = SendLane(
@@ -74,72 +70,38 @@ class BrokerLane:
             store.settings.message_size_max,
             _answer_parts(send.answer_fields),
         )
-        self._waits = store.settings.flush_disk_type is FlushDiskType.SYNC
-        self._core.wait_matters = self._waits
+        core = self._core
+        core.wait_matters = store.settings.flush_disk_type is FlushDiskType.SYNC
+        core.follower = store.follower
+        core.now_ms = clock.now_ms
+        core.revision = revision
+        core.queues = store.queues
+        core.kept_size = READ_SIZE
         counters.before_read = self.settle
+        self.run = core.serve  # as ``FastLane`` has it: no step between a read and compiled code
 
-    def run(
-        self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
-    ) -> int:
-        """Take what is ordinary at ``start``; where the first frame lies that was not taken."""
-        if end - start < FRAMES_SIZE_MIN or buffer[start] != 0:
-            return start
-        if (
-            self._revision.value != self._decided_at
-            or self._store.queues.removals != self._removals_at
-        ):
-            self._decide_anew()
-        while True:
-            position = start
-            if self._store.is_ready and self._held_size <= HELD_SIZE_MAX and not self._accept_ms:
-                position = self._run_sends(buffer, start, end, connection=connection, out=out)
-            if position != end and self._core.ended == OTHER and self._pulls.is_open:
-                position = self._pulls.run(buffer, position, end, out=out)
-            if position == start or end - position < FRAMES_SIZE_MIN:
-                break
-            start = position
-        if len(buffer) != READ_SIZE:  # not the read buffer of all connections: it may be resized
-            self._core.release()
-            self._pulls.release()
-        return position
-
-    def _decide_anew(self) -> None:
-        self._decided_at = self._revision.value
-        self._removals_at = self._store.queues.removals
+    def decide_anew(self) -> None:
+        """The broker's tables, or the store's queues, have changed."""
         self._core.body_size_max = self._store.settings.message_size_max
-        self._core.forget_topics()
         self._pulls.forget()
         # A broker told to wait before it accepts sends has no lane for them; it is restarted, or
         # told otherwise, and then decides anew.
         self._accept_ms = self._live.now.start_accept_send_ms
+        self._steer()
 
-    def _run_sends(
-        self, buffer: bytearray, start: int, end: int, *, connection: Connection, out: list[Buffer]
-    ) -> int:
-        core = self._core
-        origin = connection.lane_state
-        if origin is None:
-            origin = connection.lane_state = Origin(
-                connection.peer_host, self._identity.store_host, self._send.suffix
-            )
-        writer = self._writer
-        before_ms, writer.store_ms = writer.store_ms, self._clock.now_ms()
-        position = core.run(buffer, start, end, origin)
-        if position == start:
-            writer.store_ms = before_ms  # nothing was stored: the checkpoint must not vouch for now
-        while position != start:
-            self._store.appended()
-            reply = core.reply()
-            if reply:
-                if self._waits:
-                    self._hold(reply, connection)
-                else:
-                    out.append(reply)
-            if core.ended != FULL:
-                break
-            start = position
-            position = core.run(buffer, start, end, origin)
-        return position
+    def other(self, buffer: bytearray, start: int, end: int, out: list[Buffer]) -> int:
+        """Take what is no send; where the first frame lies that was not taken."""
+        return self._pulls.run(buffer, start, end, out=out) if self._pulls.is_open else start
+
+    def release(self) -> None:
+        """The buffer of the last read may be resized now."""
+        self._pulls.release()
+
+    def origin(self, connection: Connection) -> Origin:
+        """What all records of a connection share; kept with it."""
+        origin = Origin(connection.peer_host, self._identity.store_host, self._send.suffix)
+        connection.lane_state = origin
+        return origin
 
     def decide(self, topic: bytes) -> LaneTopic | None:
         """What the compiled loop needs to know of a topic; None leaves it to the handler."""
@@ -165,15 +127,20 @@ class BrokerLane:
                 if count:
                     self._counters.put(topic, queue_id, count=count, size=size)
 
-    def _hold(self, reply: bytes, connection: Connection) -> None:
+    def hold(self, reply: bytes, connection: Connection) -> None:
         """Answer when the disk is certain of the last record of the read."""
         self._held_size += len(reply)
+        self._steer()
         self._store.when_flushed(
             self._writer.end_offset(), partial(self._release, reply, connection)
         )
 
+    def _steer(self) -> None:
+        self._core.is_open = self._held_size <= HELD_SIZE_MAX and not self._accept_ms
+
     def _release(self, reply: bytes, connection: Connection, outcome: Outcome) -> None:
         self._held_size -= len(reply)
+        self._steer()
         if outcome is True:
             connection.send([reply])
         elif outcome is False:

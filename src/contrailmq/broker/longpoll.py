@@ -110,6 +110,11 @@ class LongPolls:
         if self._deadlines[0] is waiter:
             self._arm()
 
+    @property
+    def awaited(self) -> dict[tuple[str, int], dict[int, Waiter]]:
+        """The queues somebody waits on; always the same object, for those who look often."""
+        return self._queues
+
     def wake(self, topic: str, queue_id: int, offset: int) -> None:
         """A queue grew to ``offset``. Cheap when nobody waits; never re-enters the caller."""
         key = (topic, queue_id)

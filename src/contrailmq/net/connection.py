@@ -1,9 +1,9 @@
 """One connection: requests, answers and oneways in both directions.
 
 Theory of operation.  The bytes of one socket read are taken at once: every complete frame in them
-is handled, one after another, and what they answer is written with one call at the end (``intake``
-says where the bytes are).  The fast lane, if there is one, is asked first and again after every
-frame it left to the ordinary path, so answers given at once keep the order of their requests.
+is handled, one after another, and what they answer is written with one call at the end (``inlet``,
+``outlet``).  The fast lane, if there is one, is asked first and again after every frame it left to
+the ordinary path, so answers given at once keep the order of their requests.
 
 A handler's answer may come at once, or later (an awaitable, or ``reply``).  Later answers are "in
 flight"; at the bound of a lane its further requests are answered with SYSTEM_BUSY (``serving``).
@@ -23,6 +23,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from contrailmq._native.reads import Reads
 from contrailmq.errors import (
     ConnectionLost,
     LocalProtocolError,
@@ -32,13 +33,11 @@ from contrailmq.errors import (
 )
 from contrailmq.net.calls import Calls
 from contrailmq.net.endpoint import Buffer, Endpoint
-from contrailmq.net.intake import Intake
+from contrailmq.net.inlet import Inlet
 from contrailmq.net.outlet import Outlet
 from contrailmq.net.peer import host_bytes, host_text, keep_alive
-from contrailmq.net.serving import Serving
-from contrailmq.net.wire import bad_size, buffers_of, reply_buffers
-from contrailmq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode
-from contrailmq.protocol.frame import LENGTH_SIZE
+from contrailmq.net.wire import buffers_of, reply_buffers
+from contrailmq.protocol.command import ONEWAY_FLAG, Command
 
 log = logging.getLogger(__name__)
 
@@ -54,21 +53,20 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_close_callbacks",
         "_endpoint",
-        "_intake",
+        "_inlet",
         "_is_reading",
-        "_is_stopped",
         "_limits",
         "_loop",
-        "_out",
         "_outlet",
-        "_read_at",
-        "_serving",
+        "_reads",
         "_timer",
         "_transport",
         "_until_closed",
         "_writable",
+        "buffer_updated",
         "calls",
         "close_reason",
+        "get_buffer",
         "lane_state",
         "local",
         "peer",
@@ -84,15 +82,14 @@ class Connection(asyncio.BufferedProtocol):
         self.calls = Calls(
             self._loop, limit=self._limits.calls_max, on_timeout=self._on_call_timeout
         )
-        self._intake = Intake(endpoint.buffer, endpoint.view)
-        self._serving = Serving(endpoint, self)
-        self._out: list[Buffer] | None = None  # the answers of the read being handled
-        self._is_stopped = False  # a graceful close has begun
+        self._reads = Reads(self, endpoint.buffer, endpoint.lane, self._loop.time)
+        self._inlet = Inlet(endpoint, self, self._reads)
+        self.get_buffer = self._reads.get_buffer  # type: ignore[method-assign]
+        self.buffer_updated = self._reads.buffer_updated  # type: ignore[method-assign]
         self._is_reading = True
         self._writable: asyncio.Future[None] | None = None
         self._until_closed: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None  # the idle limit, later that of closing
-        self._read_at = self._loop.time()
         self._close_callbacks: list[Callable[[Connection], None]] = []
         self.close_reason: str | None = None
         self.peer = self.local = "?"
@@ -109,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight_count(self) -> int:
         """Requests of the peer whose answers are still to come."""
-        return self._serving.in_flight
+        return self._inlet.serving.in_flight
 
     @property
     def is_write_paused(self) -> bool:
@@ -147,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def reply(self, command: Command) -> None:
         """Answer a request its handler returned None for; a closed connection drops it."""
-        self._serving.release(command.opaque)
+        self._inlet.serving.release(command.opaque)
         self.send(reply_buffers(command))
 
     def send(self, buffers: Sequence[Buffer]) -> None:
@@ -155,8 +152,9 @@ class Connection(asyncio.BufferedProtocol):
 
         The buffers belong to the transport from here on and must not change.
         """
-        if self._out is not None:
-            self._out.extend(buffers)
+        out = self._reads.out
+        if out is not None:
+            out.extend(buffers)
         elif self.close_reason is None and self._outlet is not None:
             self._outlet.send(buffers)
 
@@ -190,7 +188,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def stop_reading(self) -> None:
         """Take no more requests: the first half of a graceful close."""
-        self._is_stopped = True
+        self._inlet.is_stopped = True
+        self._inlet.steer()
         self._steer_reading()
 
     def __repr__(self) -> str:
@@ -207,11 +206,13 @@ class Connection(asyncio.BufferedProtocol):
         self._outlet = Outlet(
             self._loop, self._transport, self._limits, on_overflow=self._on_overflow
         )
+        self._reads.write = self._transport.write
         peer = transport.get_extra_info("peername")
         self.peer, self.peer_host = host_text(peer), host_bytes(peer)
         self.local = host_text(transport.get_extra_info("sockname"))
         keep_alive(transport)
         self._set_timer(self._limits.idle_s, self._check_idle)
+        self._inlet.open(self._outlet)
         refusal = self._endpoint.opened(self)
         if refusal is not None:
             self._endpoint.complain(self.peer, refusal)
@@ -223,25 +224,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._transport = self._outlet = None
-        self._intake.clear()
+        self._transport = self._outlet = self._reads.write = None
+        self._inlet.close()
         self._endpoint.closed(self)
         if self._until_closed is not None and not self._until_closed.done():
             self._until_closed.set_result(None)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next read goes."""
-        return self._intake.room()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """One read has come in."""
-        self._read_at = self._loop.time()
-        self._take(*self._intake.filled(nbytes))
 
     def pause_writing(self) -> None:
         """The write buffer is above its mark."""
         if self._outlet is not None:
             self._outlet.is_paused = True
+        self._inlet.steer()
         self._steer_reading()
 
     def resume_writing(self) -> None:
@@ -250,73 +243,8 @@ class Connection(asyncio.BufferedProtocol):
             self._outlet.is_paused = False
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        kept = self._intake.kept()
-        if kept is not None and self._out is None and self._limits.is_server:
-            self._take(*kept)
+        self._inlet.resume()
         self._steer_reading()
-
-    # -- frames in, answers out
-
-    def _take(self, buffer: bytearray, end: int) -> None:
-        """Handle all whole frames of a buffer and write what they answer."""
-        if self.close_reason is not None:
-            return
-        out: list[Buffer] = []
-        self._out = out
-        error: Exception | None = None
-        position = end
-        try:
-            position = self._handle_frames(buffer, end, out)
-        except Exception as caught:
-            error = caught
-        self._out = None
-        if out and self._outlet is not None:
-            self._outlet.flush()
-            self._outlet.write(out)
-        if error is not None:
-            self._reject(error)
-        elif self.close_reason is None:
-            self._intake.keep(buffer, position, end)
-
-    def _handle_frames(self, buffer: bytearray, end: int, out: list[Buffer]) -> int:
-        """Handle whole frames from the start of ``buffer``; returns where the rest begins."""
-        lane, high = self._endpoint.lane, self._limits.write_high_size
-        size_max = self._limits.frame_size_max - LENGTH_SIZE
-        is_server, outlet = self._limits.is_server, self._outlet
-        assert outlet is not None
-        position = counted = pending = 0
-        while end - position >= LENGTH_SIZE and self.close_reason is None:
-            if is_server and (outlet.is_paused or self._is_stopped):
-                break
-            if lane is not None:
-                position = lane.run(buffer, position, end, self, out)
-                if position == end:
-                    break
-            start = position + LENGTH_SIZE
-            if start <= end:
-                size = int.from_bytes(buffer[position:start], "big", signed=True)
-                if not LENGTH_SIZE <= size <= size_max:
-                    raise bad_size(bytes(buffer[position:start]), size_max)
-                if start + size > end:
-                    break
-                position = start + size
-                self._handle(decode(memoryview(buffer)[start:position]), out)
-            for index in range(counted, len(out)):
-                pending += len(out[index])
-            counted = len(out)
-            if pending >= high:
-                outlet.flush()
-                outlet.write(out)
-                out.clear()
-                counted = pending = 0
-        return position
-
-    def _handle(self, command: Command, out: list[Buffer]) -> None:
-        if command.flag & RESPONSE_FLAG:
-            if not self.calls.settle(command):
-                log.debug("answer nobody awaits: peer=%s opaque=%s", self.peer, command.opaque)
-            return
-        self._serving.serve(command, out)
 
     def _on_overflow(self, reason: str) -> None:
         self._endpoint.complain(self.peer, reason)
@@ -324,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _steer_reading(self) -> None:
         """Read, unless a graceful close has begun or the peer of a server reads slowly."""
-        wanted = not ((self._is_stopped or self.is_write_paused) and self._limits.is_server)
+        wanted = not ((self._inlet.is_stopped or self.is_write_paused) and self._limits.is_server)
         transport = self._transport
         if wanted == self._is_reading or transport is None or transport.is_closing():
             return
@@ -353,7 +281,8 @@ class Connection(asyncio.BufferedProtocol):
         if outlet.is_paused and outlet.is_overfull:
             raise TooManyRequests(f"{self.peer}: {outlet.waiting_size} bytes wait to be sent")
 
-    def _reject(self, error: Exception) -> None:
+    def reject(self, error: Exception) -> None:
+        """A read failed: close, and say why."""
         if not isinstance(error, RemoteProtocolError):
             log.error("connection failed: peer=%s", self.peer, exc_info=error)
         self._endpoint.complain(self.peer, str(error))
@@ -363,6 +292,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.close_reason is not None:
             return
         self.close_reason = reason
+        self._reads.is_straight = False
         log.debug("connection ended: peer=%s reason=%s", self.peer, reason)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
@@ -382,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_idle(self) -> None:
         written_at = self._outlet.written_at if self._outlet is not None else 0.0
-        left = max(self._read_at, written_at) + self._limits.idle_s - self._loop.time()
+        left = max(self._reads.read_at, written_at) + self._limits.idle_s - self._loop.time()
         if left <= 0.001:
             self.close(f"idle for {self._limits.idle_s:g} s")
         else:
@@ -390,6 +320,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_call_timeout(self, timeout_s: float) -> None:
         """A client gives up a peer that sent nothing at all for so long: it may be gone."""
-        silent_s = self._loop.time() - self._read_at
+        silent_s = self._loop.time() - self._reads.read_at
         if not self._limits.is_server and silent_s >= self._limits.dead_after_s <= timeout_s:
             self.abort(f"no byte came for {silent_s:.1f} s while an answer was awaited")

@@ -26,6 +26,11 @@ class Intake:
         self._stash: bytearray | None = None
         self._end = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept: the next read begins with a frame, in the shared buffer."""
+        return self._stash is None
+
     def room(self) -> memoryview:
         """Where the next read goes; never empty."""
         if self._stash is None:

@@ -18,16 +18,19 @@ JOIN_SIZE_MAX: Final = 64 * 1024  # up to here joining costs less than a gathere
 
 
 class Outlet:
-    """Writes buffers to a transport, in order; ``on_overflow`` is told of a hopeless reader."""
+    """Writes buffers to a transport, in order; ``on_overflow`` is told of a hopeless reader.
+
+    ``later`` has what was collected in this turn; None when nothing was written in it.
+    """
 
     __slots__ = (
-        "_later",
         "_later_size",
         "_limits",
         "_loop",
         "_on_overflow",
         "_transport",
         "is_paused",
+        "later",
         "written_at",
     )
 
@@ -44,16 +47,16 @@ class Outlet:
         self._transport = transport
         self._limits = limits
         self._on_overflow = on_overflow
-        self._later: list[Buffer] | None = None  # None: nothing was written in this turn
+        self.later: list[Buffer] | None = None
         self._later_size = 0
         self.is_paused = False
         self.written_at = loop.time()
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Write now, or at the end of this turn behind what was written in it."""
-        later = self._later
+        later = self.later
         if later is None:
-            self._later = []
+            self.later = []
             self._loop.call_soon(self._end_turn)
             self.write(buffers)
             return
@@ -65,9 +68,9 @@ class Outlet:
 
     def flush(self) -> None:
         """Write what was collected."""
-        later = self._later
+        later = self.later
         if later:
-            self._later, self._later_size = [], 0
+            self.later, self._later_size = [], 0
             self.write(later)
 
     def write(self, buffers: Sequence[Buffer]) -> None:
@@ -82,6 +85,10 @@ class Outlet:
         else:
             transport.writelines(buffers)
         self.written_at = self._loop.time()
+        self.check()
+
+    def check(self) -> None:
+        """Something was written: is its reader hopeless?"""
         if self.is_paused and self.is_overfull:
             size, size_max = self.waiting_size, self._limits.write_size_max
             self._on_overflow(f"slow reader: {size} bytes wait for it, at most {size_max}")
@@ -97,7 +104,7 @@ class Outlet:
         return self.waiting_size > self._limits.write_size_max
 
     def _end_turn(self) -> None:
-        later, self._later = self._later, None
+        later, self.later = self.later, None
         self._later_size = 0
         if later:
             self.write(later)

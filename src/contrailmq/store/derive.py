@@ -4,25 +4,31 @@ Derivation follows the readable end of the log.  It reads the log's own bytes an
 after an append, after a flush (synchronous flush: nobody sees what the disk has not) and in
 recovery.  ``derived_offset`` says how far it is; when it cannot go on, because a queue finds no
 room on disk, it stays there and goes on from there at the next call.
+
+After an append the compiled ``Follower`` does all of it; it asks here for what is rare.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
+from contrailmq._native.follow import Follower
 from contrailmq._native.index import IndexWriter
 from contrailmq._native.queues import BLANK, Deriver, QueueWriter, TopicQueues
-from contrailmq.errors import CorruptRecord
+from contrailmq.errors import CorruptRecord, DiskFull
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueues
 from contrailmq.store.files import Segment
 from contrailmq.store.index import Indexes
 from contrailmq.store.settings import StoreSettings
 
+log = logging.getLogger(__name__)
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 UNKNOWN_DELAY_MS: Final = 1000
 _EVERYTHING: Final = (1 << 63) - 1
+Listener = Callable[[str, int, int], None]
 
 
 def no_listener(topic: str, queue_id: int, max_offset: int) -> None:
@@ -50,13 +56,32 @@ class Derivation:
         self._indexes = indexes
         self._delays = settings.delay_ms_by_level()
         self._level_max = max(self._delays, default=0)
-        self.on_readable: Callable[[str, int, int], None] = no_listener
         self.bitmap_of: Callable[[str, bytes], bytes] = no_bitmap
-        self.derived_offset = 0
+        self.on_unread: Callable[[], None] = lambda: None  # appended, not readable yet
+        self.on_grown: Callable[[int], None] = lambda end: None  # the log, by a good stretch
         self.deriver = Deriver(self)
         self.deriver.has_ext = settings.queue_ext_enable
-        self.dirty: dict[QueueWriter, None] = {}
+        self.follower = Follower(log.writer, log.gatherer, self.deriver, self)
+        self.dirty: dict[QueueWriter, None] = self.follower.dirty
         self._passed_by: list[tuple[bytes, int]] | None = None
+
+    @property
+    def derived_offset(self) -> int:
+        """Everything before this log offset is derived."""
+        return self.follower.derived_offset
+
+    @derived_offset.setter
+    def derived_offset(self, offset: int) -> None:
+        self.follower.derived_offset = offset
+
+    @property
+    def on_readable(self) -> Listener:
+        """Who is told of queues that grew."""
+        return self.follower.on_readable or no_listener
+
+    @on_readable.setter
+    def on_readable(self, listener: Listener) -> None:
+        self.follower.on_readable = listener
 
     def start(self, offset: int) -> None:
         """Go on at a log offset; the index goes on in its last file."""
@@ -70,13 +95,7 @@ class Derivation:
         try:
             self._derive(end)
         finally:
-            touched = self.deriver.take_touched()
-            for queue in touched:
-                self.dirty[queue] = None
-        on_readable = self.on_readable
-        if on_readable is not no_listener:
-            for queue in touched:
-                on_readable(queue.owner.topic, queue.queue_id, queue.max_offset)
+            self.follower.tell()
 
     @property
     def store_ms(self) -> int:
@@ -124,6 +143,41 @@ class Derivation:
         if segment is None:
             raise CorruptRecord("a segment is missing", offset=self.derived_offset)
         return segment
+
+    # What the compiled follower asks.
+
+    def write_out(self) -> None:
+        """A run of records is staged and too long to be copied into the mapping."""
+        self._log.write_out()
+
+    def write_out(self) -> None:
+        """Records were appended that are not in the log's segment yet."""
+        self._log.settle()
+
+    def derive(self, end: int) -> None:
+        """The log has gone on in another segment, or derivation is behind."""
+        try:
+            self.run(end)
+        except DiskFull as error:
+            self.stumbled(error)
+
+    def stumbled(self, error: BaseException) -> None:
+        """Derivation could not go on behind an append."""
+        if isinstance(error, ValueError):
+            raise CorruptRecord(
+                f"{error} at {self.derived_offset}", offset=self.derived_offset
+            ) from error
+        if not isinstance(error, DiskFull):
+            raise error
+        log.warning("a message is stored but not in its queue yet: error=%s", error)
+
+    def unread(self) -> None:
+        """Records were appended that readers may not see yet."""
+        self.on_unread()
+
+    def grown(self, end: int) -> None:
+        """The log has grown by a good stretch."""
+        self.on_grown(end)
 
     # What the compiled deriver asks.
 

@@ -39,11 +39,13 @@ class Fence:
     def __init__(self) -> None:
         self.reason: str | None = None
         self.leave_mark: Callable[[], None] = lambda: None  # so that recovery knows; in a thread
+        self.on_close: Callable[[], None] = lambda: None
 
     def close(self, reason: str) -> StoreClosed:
         """Let nothing more be written."""
         if self.reason is None:
             self.reason = reason
+            self.on_close()
             log.error("store is fenced: reason=%s", reason)
         return StoreClosed(self.reason)
 

@@ -55,6 +55,7 @@ class Store:
         self.clock = clock
         self.fence = Fence()
         self.fence.leave_mark = self._leave_mark
+        self.fence.on_close = self._steer
         self.log = CommitLog(settings, self.layout, files)
         self.log.fail = self._write_failed
         self.queues = ConsumeQueues(files, self.layout, has_ext=settings.queue_ext_enable)
@@ -72,6 +73,8 @@ class Store:
         self._state = "not open yet"
         self._is_sync = settings.flush_disk_type is FlushDiskType.SYNC
         self._follows_append = not self._is_sync and not settings.has_write_buffer
+        self.follower = self.derivation.follower
+        self.follower.follows = self._follows_append
         self.refusal: str | None = None  # set by retention while the disk is too full
 
     async def open(self) -> None:
@@ -106,6 +109,7 @@ class Store:
             self._release()
             raise
         self._state = ""
+        self._steer()
         log.info(
             "store open: root=%s killed=%s min=%s end=%s",
             self.layout.root,
@@ -134,13 +138,16 @@ class Store:
         self._commit = BufferCommit(settings, self.log, fence=fence, executor=executor)
         self._commit.on_committed = self._on_committed
         self._ahead = Ahead(self.log, executor=executor)
+        self.derivation.on_grown = self._ahead.check
+        if self._is_sync:
+            self.derivation.on_unread = self._flush.wake
         self._keeping = Keeping(
             self.layout,
             self.files,
             commit_log=self.log,
             queues=self.queues,
             indexes=self.indexes,
-            refuse=self._refuse,
+            refuse=self.refuse,
         )
         self._retention = Retention(self._keeping, settings=lambda: self.settings, clock=self.clock)
         self._retention.look()
@@ -165,9 +172,11 @@ class Store:
         try:
             if self.fence.reason is None and not self._state:
                 self._state = "the store is closed"
+                self._steer()
                 await self._leave_clean()
         finally:
             self._state = self._state or "the store is closed"
+            self._steer()
             self._release()
 
     async def _leave_clean(self) -> None:
@@ -234,17 +243,7 @@ class Store:
 
     def appended(self) -> None:
         """Records were appended to ``log.writer``, by ``put`` or by a caller of its own: derive."""
-        self.log.settle()
-        end = self.log.end_offset
-        if self._follows_append:
-            self.log.set_readable(end)
-            try:
-                self.derivation.run(end)
-            except DiskFull as error:
-                log.warning("a message is stored but not in its queue yet: error=%s", error)
-        elif self._is_sync:
-            self._flush.wake()
-        self._ahead.check(end)
+        self.follower.appended()
 
     def wait_flushed(self, end_offset: int) -> asyncio.Future[bool] | None:
         """For a send that waits for the disk; None when there is nothing to wait for."""
@@ -268,15 +267,11 @@ class Store:
     @property
     def is_ready(self) -> bool:
         """Whether a message can be put now, for callers that do not want to know why not."""
-        return (
-            not self._state
-            and self.fence.reason is None
-            and self.refusal is None
-            and (
-                not self._follows_append
-                or self.derivation.derived_offset == self.log.writer.end_offset()
-            )
-        )
+        return self.follower.is_ready()
+
+    def _steer(self) -> None:
+        """Whether messages are taken may have changed."""
+        self.follower.is_open = self.writeable_reason() is None
 
     def check_writable(self) -> None:
         """Raise StoreClosed or DiskFull unless a message can be put now."""
@@ -400,8 +395,10 @@ class Store:
         self._marks.forget(queues)
         return len(queues)
 
-    def _refuse(self, reason: str | None) -> None:
+    def refuse(self, reason: str | None) -> None:
+        """Take no messages for this reason; None: take them again."""
         self.refusal = reason
+        self._steer()
 
     def update(self, settings: StoreSettings) -> None:
         """Use other settings from now on, as far as they can change while running."""

@@ -347,7 +347,7 @@ def test_a_slow_reader_that_goes_on_asking_is_stopped_by_its_own_socket(world: R
         slow.transport.write(requests)
         await world.settle(5)
         assert slow.transport.get_write_buffer_size() > len(requests) // 2
-        kept_size = (server.connections[0]._intake.kept() or (b"", 0))[1]
+        kept_size = (server.connections[0]._inlet._intake.kept() or (b"", 0))[1]
         assert kept_size < 600_000
 
     world(scenario)

@@ -1,0 +1,33 @@
+import cython
+
+from contrailmq._native.gather cimport Gatherer
+from contrailmq._native.log cimport LogWriter
+from contrailmq._native.queues cimport Deriver, QueueWriter
+
+cdef long long _CHECK_SIZE
+cdef bytes _ALWAYS_TOLD
+
+
+@cython.final
+cdef class Follower:
+    cdef LogWriter log
+    cdef Gatherer gatherer
+    cdef Deriver deriver
+    cdef object host
+    cdef public bint follows
+    cdef public bint is_open
+    cdef public long long derived_offset
+    cdef public dict dirty
+    cdef public object on_readable
+    cdef public dict awaited
+    cdef long long _check_at
+
+    cpdef bint is_ready(self) noexcept
+
+    @cython.locals(end=cython.longlong, base=cython.longlong, reached=cython.longlong)
+    cpdef int appended(self) except -1
+
+    @cython.locals(touched=list, queue=QueueWriter)
+    cpdef int tell(self) except -1
+
+    cdef bint _is_awaited(self, QueueWriter queue) except -1

@@ -1,0 +1,95 @@
+# cython: annotation_typing=False
+# ruff: noqa: ERA001
+"""What follows an append, with no step through Python where nothing special happens.
+
+``Follower.appended`` is called once for each socket read or put that appended records to the log:
+they are brought into its segment, readers may see them, queues and index are derived from them,
+and whoever waits on a queue that grew is told.  Its owner, the host, is called for what is rare:
+a run too long to be copied (``write_out``), another segment than the one derived from before
+(``derive``), an error on the way (``stumbled``), and every quarter of a megabyte, so that the
+ground ahead of the writer can be prepared (``grown``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from contrailmq._native.gather import Gatherer
+from contrailmq._native.log import LogWriter
+from contrailmq._native.queues import Deriver, QueueWriter
+
+_CHECK_SIZE = 262144
+_ALWAYS_TOLD = b"SCHEDULE_TOPIC_XXXX"  # delayed messages wait for the time, not for a pull
+
+
+class Follower:
+    """Keeps readers, queues and index at the end of the log.
+
+    ``follows``: derivation follows the append (it does not where readers wait for the disk).
+    ``is_open``: the store takes messages.  ``derived_offset``: what is derived ends here.
+    ``dirty``: the queues with units that are not yet flushed.  ``on_readable`` is told of queues
+    that grew, where ``awaited`` is given only of those whose key it has.
+    """
+
+    def __init__(self, log: LogWriter, gatherer: Gatherer, deriver: Deriver, host: Any) -> None:
+        self.log = log
+        self.gatherer = gatherer
+        self.deriver = deriver
+        self.host = host
+        self.follows = False
+        self.is_open = False
+        self.derived_offset = 0
+        self.dirty: dict[QueueWriter, None] = {}
+        self.on_readable: Callable[[str, int, int], None] | None = None
+        self.awaited: dict[tuple[str, int], Any] | None = None
+        self._check_at = 0
+
+    def is_ready(self) -> bool:
+        """Whether a message can be put now."""
+        return self.is_open and (
+            not self.follows or self.derived_offset == self.log.base + self.log.position
+        )
+
+    def appended(self) -> None:
+        """Records were appended to the log: everything that follows from it."""
+        if self.log.settle() > 0:
+            self.host.write_out()  # a long run: through the file
+        if self.log.settle():
+            self.host.write_out()
+        base = self.log.base
+        end = base + self.log.position
+        if not self.follows:
+            self.host.unread()
+        else:
+            self.gatherer.end_offset = end
+            if self.deriver.base != base or self.derived_offset < base:
+                self.host.derive(end)
+            else:
+                try:
+                    self.deriver.run_on(self.derived_offset - base, end - base)
+                except BaseException as error:
+                    self.derived_offset = base + self.deriver.position
+                    self.tell()
+                    self.host.stumbled(error)
+                else:
+                    self.derived_offset = base + self.deriver.position
+                    self.tell()
+        if end >= self._check_at:
+            self._check_at = end + _CHECK_SIZE
+            self.host.grown(end)
+
+    def tell(self) -> None:
+        """The deriver has run: note the queues it wrote to, tell who waits on them."""
+        touched = self.deriver.take_touched()
+        for queue in touched:
+            self.dirty[queue] = None
+        if self.on_readable is not None:
+            for queue in touched:
+                if self._is_awaited(queue):
+                    self.on_readable(queue.owner.topic, queue.queue_id, queue.max_offset)
+
+    def _is_awaited(self, queue: QueueWriter) -> bool:
+        if self.awaited is None or queue.topic == _ALWAYS_TOLD:
+            return True
+        return len(self.awaited) > 0 and (queue.owner.topic, queue.queue_id) in self.awaited

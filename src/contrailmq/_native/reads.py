@@ -1,0 +1,65 @@
+# cython: annotation_typing=False
+# ruff: noqa: ERA001
+"""The shortest way from a socket read to its answer.
+
+A transport asks a protocol where a read may go and then tells it how much has come.  Here both are
+compiled.  While a connection is ``is_straight`` (its reads begin with a frame in the shared buffer,
+its peer takes answers, it is not about to close) a read goes to the fast lane at once, and if the
+lane took all of it, its answers go to the transport at once.  Everything else is the owner's, an
+``Inlet``: ``take`` for a read that is not straight, ``go_on`` for one the lane did not finish,
+``give_up`` when it failed, ``look`` when the peer has stopped taking answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Reads:
+    """The reading end of one connection.
+
+    ``room`` is where the next read goes, ``read_at`` the loop's time of the last one.  ``out`` is
+    the list of answers of the read being handled, None between reads.
+    """
+
+    def __init__(
+        self, connection: Any, shared: bytearray, lane: Any, now: Callable[[], float]
+    ) -> None:
+        self.connection = connection
+        self.shared = shared
+        self.run_lane: Any = None if lane is None else lane.run
+        self.now = now
+        self.owner: Any = None
+        self.room = memoryview(shared)
+        self.out: list[Any] | None = None
+        self.write: Any = None
+        self.outlet: Any = None
+        self.is_straight = False
+        self.read_at = now()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes."""
+        return self.room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """One read has come in."""
+        self.read_at = self.now()
+        if not self.is_straight:
+            self.owner.take(nbytes)
+            return
+        out: list[Any] = []
+        self.out = out
+        try:
+            position = self.run_lane(self.shared, 0, nbytes, self.connection, out)
+        except Exception as error:
+            self.owner.give_up(out, error)
+            return
+        if position != nbytes or len(out) > 1 or self.outlet.later:
+            self.owner.go_on(nbytes, position, out)
+            return
+        self.out = None
+        if len(out) == 1:
+            self.write(out[0])
+            if self.outlet.is_paused:
+                self.owner.look()
