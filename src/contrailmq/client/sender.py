@@ -77,7 +77,7 @@ class Sender:
         route = self._session.routes.find_publish(outgoing.topic)
         if route is not None and not self._settings.avoid_faults:
             queue = self._round_robin.choose(route)
-            address = self._session.routes.find_master(queue.broker_name)
+            address = self._session.find_writer(queue.broker_name)
             connection = self._session.find_connection(address) if address is not None else None
             if connection is not None and not connection.is_write_paused:
                 return self._send_at_once(outgoing, queue, connection, timeout_s=timeout_s)

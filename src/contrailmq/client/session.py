@@ -143,10 +143,17 @@ class Session:
 
     def writer(self, broker_name: str) -> str:
         """The address to write to a broker; raises when it has no master."""
-        address = self.routes.find_master(broker_name)
+        address = self.find_writer(broker_name)
         if address is None:
             raise NetworkError(f"broker {broker_name} has no master in the routes known here")
-        return routes.vip(address) if self.settings.vip_channel else address
+        return address
+
+    def find_writer(self, broker_name: str) -> str | None:
+        """The address to write to a broker, if it has a master."""
+        address = self.routes.find_master(broker_name)
+        if address is None or not self.settings.vip_channel:
+            return address
+        return routes.vip(address)
 
     def pick(self, broker_names: Sequence[str]) -> str:
         """One of several brokers, at random; raises when there is none."""
