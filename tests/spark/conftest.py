@@ -14,6 +14,16 @@ from contrailmq.testing.cluster import ClusterThread
 
 HERE = Path(__file__).resolve().parent
 SRC = HERE.parents[1] / "src"
+# Virtual machines that live for seconds on two cores: no second compiler, no threads to collect.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_lived_machines() -> Iterator[None]:
+    """For every Java process that a module starts; not for those of other folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +39,7 @@ def spark() -> Iterator[Any]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",

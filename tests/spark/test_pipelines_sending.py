@@ -118,9 +118,10 @@ def test_redrive_chooses_repairs_and_sends_once(
     change = {"tags": "concat('second-', tags)"}
     first = redrive.run(
         spark, place, groups=["billing"], where=even, to="again", change=change,
-        transform=_in_dollars, rate=50.0,
+        transform=_in_dollars, rate=4.0,
     )  # fmt: skip
     assert first.facts[redrive.SENT] == len(wanted)
+    assert first.seconds >= len(wanted) / 4.0
     sent = _rows(spark, shop, "again")
     assert sorted(map(_number, sent)) == wanted
     for row in sent:

@@ -11,12 +11,15 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
 
+from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.options import source_options
 from contrailmq.testing.cluster import ClusterThread
 from testkit import spark_driver
 from testkit.spark_kit import send
@@ -26,6 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(pyspark.__file__).parent
 TOTAL = 20_000
+DEAD = 300
 
 
 class Standalone:
@@ -38,9 +42,16 @@ class Standalone:
         host = ["--host", "127.0.0.1"]
         self._start("master.Master", *host, "--port", str(self.port), "--webui-port", str(self.web))
         self._wait(0)
-        for index in range(2):
-            work = ["-d", str(folder / f"work-{index}"), "-c", "2", "-m", "1400m"]
-            self._start("worker.Worker", *host, *work, "--webui-port", "0", self.address)
+        self.complete()
+
+    def complete(self) -> None:
+        """Start workers until there are two; a lost one comes back as another."""
+        while sum(process.poll() is None for process in self.processes) < 3:
+            work = ["-d", str(self.folder / f"work-{len(self.processes)}"), "-c", "2"]
+            self._start(
+                "worker.Worker", "--host", "127.0.0.1", *work, "-m", "1400m",
+                "--webui-port", "0", self.address,
+            )  # fmt: skip
         self._wait(2)
 
     @property
@@ -55,8 +66,9 @@ class Standalone:
 
     def kill_worker(self) -> None:
         """A machine is lost: the worker and the executor it runs."""
-        os.killpg(self.processes[1].pid, signal.SIGKILL)
-        self.processes[1].wait(30)
+        process = next(one for one in self.processes[1:] if one.poll() is None)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
 
     def close(self) -> None:
         """Stop everything."""
@@ -89,10 +101,10 @@ class Standalone:
             time.sleep(0.2)
 
 
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[Standalone]:
-    """A master and two workers."""
-    found = Standalone(tmp_path)
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A master and two workers, for all tests here."""
+    found = Standalone(tmp_path_factory.mktemp("standalone"))
     try:
         yield found
     finally:
@@ -106,14 +118,15 @@ def test_batch_stream_and_sink_with_a_worker_lost(
         cluster.create_topic(topic, queues=4)
     send(cluster.name_servers, "in", range(TOTAL), size=100)
     common = ["--name-servers", cluster.name_servers, "--master", standalone.address]
-    batch = _driver(tmp_path, "batch", *common)
-    assert json.loads(_end(batch, tmp_path)) == [TOTAL, TOTAL, sum(range(TOTAL))]
+    stores = ",".join(map(str, cluster.stores))
+    batch = _driver(tmp_path, "batch", *common, "--stores", stores)
+    assert json.loads(_end(batch, tmp_path)) == [TOTAL, TOTAL, sum(range(TOTAL)), TOTAL]
 
     checkpoint = tmp_path / "check"
     stream = [*common, "--checkpoint", str(checkpoint), "--limit", "500", "--now"]
     driver = _driver(tmp_path, "topic", *stream)
     deadline = time.monotonic() + 180
-    while len(list((checkpoint / "commits").glob("[0-9]*"))) < 4:
+    while len(list((checkpoint / "topic" / "commits").glob("[0-9]*"))) < 4:
         assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
         assert time.monotonic() < deadline, "the stream does not get on"
         time.sleep(0.02)
@@ -121,7 +134,46 @@ def test_batch_stream_and_sink_with_a_worker_lost(
     driver.communicate(timeout=300)
     if driver.returncode != 0:  # a lost executor may end the query: it goes on where it was
         _end(_driver(tmp_path, "topic", *stream), tmp_path)
-    for topic in ("out", "copy"):
+    _check(spark, cluster, "out", "copy")
+
+
+def test_the_pipelines_with_a_worker_lost(
+    spark: Any, standalone: Standalone, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    standalone.complete()
+    for topic in ("in", "restored", "replayed", "%DLQ%billing", "redriven"):
+        cluster.create_topic(topic, queues=4)
+    send(cluster.name_servers, "%DLQ%billing", range(DEAD))
+    for first in range(0, TOTAL, TOTAL // 8):
+        send(cluster.name_servers, "in", range(first, first + TOTAL // 8), size=100)
+        time.sleep(0.5)
+    common = ["--name-servers", cluster.name_servers, "--master", standalone.address]
+    driver = _driver(tmp_path, "pipelines", *common, "--out", str(tmp_path), "--speed", "0.4")
+    deadline = time.monotonic() + 240
+    while not 0 < _count(cluster, "replayed") < TOTAL:
+        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
+        assert time.monotonic() < deadline, "the replay does not begin"
+        time.sleep(0.02)
+    standalone.kill_worker()  # its tasks are run again by the other one
+    done = json.loads(_end(driver, tmp_path))
+    for name in ("archive", "restore", "sql", "audit"):
+        assert done[name] == TOTAL, name
+    assert done["redrive"] == _count(cluster, "redriven") == DEAD
+    _check(spark, cluster, "restored", "replayed")
+    frame = spark.read.parquet(str(tmp_path / "archive")).selectExpr("properties['n']")
+    assert sorted(int(row[0]) for row in frame.collect()) == list(range(TOTAL))
+    assert (tmp_path / "audit" / "report.html").exists()
+
+
+def _count(cluster: ClusterThread, topic: str) -> int:
+    given = source_options({"nameServers": cluster.name_servers, "topics": topic})
+    with closing(Brokers(given.access)) as brokers:
+        return sum(brokers.end_offsets(brokers.readable_queues(given)).values())
+
+
+def _check(spark: Any, cluster: ClusterThread, *topics: str) -> None:
+    """Every number is there once."""
+    for topic in topics:
         reader = spark.read.format("rocketmq")
         reader = reader.options(nameServers=cluster.name_servers, topics=topic)
         numbers = [int(row[0]) for row in reader.load().selectExpr("properties['n']").collect()]

@@ -2,8 +2,11 @@
 
     python spark_driver.py JOB --name-servers … --checkpoint … --out … [--master …] [--now]
 
-Jobs: ``parquet`` streams topic ``in`` into Parquet files, ``topic`` streams it into topic ``out``
-effectively once, ``batch`` counts topic ``in`` by number and copies it to topic ``copy``.
+Jobs: ``topic`` streams topic ``in`` into topic ``out`` effectively once, ``both`` does so and
+streams it into Parquet files at the same time, ``batch`` counts topic ``in`` by number and copies
+it to topic ``copy``, and counts it once more in the directories ``--stores``, ``pipelines``
+archives topic ``in`` to ``--out``, restores that into ``restored``, replays it into ``replayed``,
+counts it with SQL, redrives the dead letters of ``billing`` into ``redriven`` and audits.
 """
 
 from __future__ import annotations
@@ -12,21 +15,26 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
+from contrailmq.pipelines import archive, audit, query, redrive, replay, restore
+from contrailmq.pipelines.places import Archive, Cluster
 from contrailmq.spark import session
 
 
 def main() -> None:
     """Run one job; ``--now`` ends it when everything that is there has been read."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("job", choices=("parquet", "topic", "batch"))
+    parser.add_argument("job", choices=("topic", "both", "batch", "pipelines"))
     parser.add_argument("--name-servers", required=True)
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--out", default="")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--now", action="store_true")
     parser.add_argument("--limit", default="1500")
+    parser.add_argument("--speed", default="1")
+    parser.add_argument("--stores", default="")
     options = parser.parse_args()
     settings = {
         "spark.ui.enabled": "false",
@@ -43,6 +51,8 @@ def main() -> None:
     spark = session("spark-driver", master=options.master, settings=settings)
     if options.job == "batch":
         _batch(spark, options)
+    elif options.job == "pipelines":
+        _pipelines(spark, options)
     else:
         _stream(spark, options)
     spark.stop()
@@ -59,10 +69,44 @@ def _batch(spark: Any, options: argparse.Namespace) -> None:
         delivery="effectively-once",
         queryId="copy-1",
     ).save()
-    sys.stdout.write(json.dumps(list(row)) + "\n")
+    stores = spark.read.format("rocketmq-store")
+    files = stores.options(path=options.stores, topics="in", minPartitions="4").load()
+    distinct = files.selectExpr("count(distinct properties['n'])").first()[0]
+    sys.stdout.write(json.dumps([*row, distinct]) + "\n")
+
+
+def _pipelines(spark: Any, options: argparse.Namespace) -> None:
+    place = Cluster(name_servers=options.name_servers)
+    path = f"{options.out}/archive"
+    rows = {"archive": archive.run(spark, place, path, topics=["in"], batch_rows=5000).rows}
+    rows["restore"] = restore.run(spark, path, place, to="restored", topics=["in"]).rows
+    rows["replay"] = replay.run(
+        spark,
+        place,
+        place,
+        topic="in",
+        to="replayed",
+        state=Path(options.out) / "replay.json",
+        speed=float(options.speed),
+        slice_s=1.0,
+    ).rows
+    counted = query.run(spark, "select count(*) as n from `in`", places=[Archive(path=path)])
+    rows["sql"] = counted.collect()[0].n
+    dead = redrive.run(spark, place, groups=["billing"], to="redriven")
+    rows["redrive"] = dead.facts.get(redrive.SENT, 0)
+    rows["audit"] = audit.run(spark, place, f"{options.out}/audit", topics=["in"]).rows
+    sys.stdout.write(json.dumps(rows) + "\n")
 
 
 def _stream(spark: Any, options: argparse.Namespace) -> None:
+    queries = [_start(spark, options, "topic")]
+    if options.job == "both":
+        queries.append(_start(spark, options, "parquet"))
+    for running in queries:
+        running.awaitTermination()
+
+
+def _start(spark: Any, options: argparse.Namespace, kind: str) -> Any:
     frame = (
         spark.readStream.format("rocketmq")
         .options(
@@ -75,18 +119,18 @@ def _stream(spark: Any, options: argparse.Namespace) -> None:
         )
         .load()
     )
-    if options.job == "parquet":
+    if kind == "parquet":
         writer = frame.writeStream.format("parquet").option("path", options.out)
     else:
         writer = frame.writeStream.format("rocketmq").options(
             nameServers=options.name_servers, topic="out", delivery="effectively-once"
         )
-    writer = writer.option("checkpointLocation", options.checkpoint)
+    writer = writer.option("checkpointLocation", f"{options.checkpoint}/{kind}")
     if options.now:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime="20 milliseconds")
-    writer.start().awaitTermination()
+    return writer.start()
 
 
 if __name__ == "__main__":
