@@ -55,8 +55,6 @@ class Follower:
         """Records were appended to the log: everything that follows from it."""
         if self.log.settle() > 0:
             self.host.write_out()  # a long run: through the file
-        if self.log.settle():
-            self.host.write_out()
         base = self.log.base
         end = base + self.log.position
         if not self.follows:

@@ -150,10 +150,6 @@ class Derivation:
         """A run of records is staged and too long to be copied into the mapping."""
         self._log.write_out()
 
-    def write_out(self) -> None:
-        """Records were appended that are not in the log's segment yet."""
-        self._log.settle()
-
     def derive(self, end: int) -> None:
         """The log has gone on in another segment, or derivation is behind."""
         try:
