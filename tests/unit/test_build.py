@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -100,9 +101,11 @@ def test_a_wheel_of_a_source_distribution_installs_and_runs(tmp_path: Path) -> N
     made = _run(sys.executable, "-c", backend, cwd=copy)
     assert made.returncode == 0, made.stderr
     (sdist,) = (copy / "dist").glob("*.tar.gz")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    pip = [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-deps", "--no-build-isolation"]
     made = _run(*pip, "-w", tmp_path, sdist)
     assert made.returncode == 0, made.stderr
+    said = (made.stdout + made.stderr).splitlines()
+    assert [line for line in said if re.search(r"\.[ch]:\d+(:\d+)?: warning: ", line)] == []
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
