@@ -2,21 +2,23 @@
 
 The signature is over the values of all ext fields in the order of their names, then the body, so
 it is computed last.
+
+Brokers of 4.9 never count the field that asks for a unique key, those of 5.x do for requests after
+4.9.3.  A request with it therefore says that it is of that version, and is signed without it.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-from typing import Final
-
 from contrailmq.client.settings import Credentials
+from contrailmq.protocol.acl import (
+    ACCESS_KEY,
+    SECURITY_TOKEN,
+    SIGNATURE,
+    UNIQUE_KEY_QUERY,
+    signature,
+)
 from contrailmq.protocol.command import Command
-
-ACCESS_KEY: Final = "AccessKey"
-SIGNATURE: Final = "Signature"
-SECURITY_TOKEN: Final = "SecurityToken"
+from contrailmq.protocol.versions import V4_9_3
 
 
 def sign(command: Command, credentials: Credentials) -> None:
@@ -25,12 +27,7 @@ def sign(command: Command, credentials: Credentials) -> None:
     fields[ACCESS_KEY] = credentials.access_key
     if credentials.security_token is not None:
         fields[SECURITY_TOKEN] = credentials.security_token
-    names = sorted((name for name in fields if name != SIGNATURE), key=_java_order)
-    content = "".join(fields[name] for name in names).encode()
-    digest = hmac.new(credentials.secret_key.encode(), content, hashlib.sha1)
-    digest.update(command.body)
-    fields[SIGNATURE] = base64.b64encode(digest.digest()).decode()
-
-
-def _java_order(name: str) -> bytes:
-    return name.encode("utf-16-be")  # String.compareTo compares UTF-16 units
+    if UNIQUE_KEY_QUERY in fields:
+        command.version = min(command.version, V4_9_3)
+    unsigned = (SIGNATURE, UNIQUE_KEY_QUERY)
+    fields[SIGNATURE] = signature(fields, command.body, credentials.secret_key, unsigned=unsigned)
