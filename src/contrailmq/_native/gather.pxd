@@ -3,7 +3,7 @@ import cython
 from contrailmq._native cimport raw
 from contrailmq._native.sql cimport SqlProgram
 
-cdef int _LINE, _AHEAD, _FEW
+cdef int _LINE, _AHEAD, _FAR, _FEW
 cdef int _UNIT, _HEAD_SIZE, _FOUND, _NO_MATCH, _REMOVING, _NOTHING
 
 
@@ -48,7 +48,7 @@ cdef class Gatherer:
 
     @cython.locals(
         address="const unsigned char*", skip_before=cython.longlong, at=cython.Py_ssize_t, offset=cython.longlong,
-        size=cython.longlong, view=LogView,
+        size=cython.longlong, view=LogView, ahead=cython.Py_ssize_t,
     )
     cpdef Py_ssize_t select(
         self, const unsigned char[::1] units, Py_ssize_t start, Py_ssize_t end,

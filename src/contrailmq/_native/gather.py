@@ -22,6 +22,7 @@ _UNIT = 20
 _HEAD_SIZE = 91
 _LINE = 64
 _AHEAD = 4 * _UNIT  # records lie apart: the memory of one is asked for while others are looked at
+_FAR = 32 * _UNIT  # the same when only some units are wanted
 _FEW = 8  # codes that are compared one by one
 
 # Status of a selection, when nothing was chosen.
@@ -177,13 +178,10 @@ class Gatherer:
                 break
             self.last_offset = offset
             at += _UNIT
-            if codes is None:
-                if end - at > _AHEAD:
-                    self._ask_for(
-                        raw.get_i64(address, at + _AHEAD - _UNIT),
-                        raw.get_u32(address, at + _AHEAD - 12),
-                    )
-            elif not self._is_wanted(raw.get_i64(address, at - 8)):
+            ahead = at + (_AHEAD if codes is None else _FAR)
+            if ahead < end and (codes is None or self._is_wanted(raw.get_i64(address, ahead - 8))):
+                self._ask_for(raw.get_i64(address, ahead - _UNIT), raw.get_u32(address, ahead - 12))
+            if codes is not None and not self._is_wanted(raw.get_i64(address, at - 8)):
                 if self.count == 0:
                     self.status = _NO_MATCH
                 continue

@@ -6,7 +6,7 @@ from contrailmq._native.queues cimport QueueWriter
 from contrailmq._native.request cimport RequestScan
 from contrailmq._native.sql cimport SqlProgram
 
-cdef int _PULL, _LITE_PULL, _UNIT, _COMMIT, _SUBSCRIPTION, _KEY_SIZE, _HEAD_SIZE, _FOUND, _COUNT_MAX
+cdef int _PULL, _LITE_PULL, _UNIT, _COMMIT, _SUBSCRIPTION, _KEY_SIZE, _HEAD_SIZE, _FOUND, _NO_MATCH, _COUNT_MAX
 
 
 @cython.final
@@ -50,7 +50,7 @@ cdef class PullLane:
     cdef LanePlan _last_plan
     cdef unsigned char[::1] _head
     cdef unsigned char* _head_address
-    cdef const unsigned char[::1] _next, _min, _max, _opaque, _close
+    cdef const unsigned char[::1] _next, _min, _max, _opaque, _close, _missed, _missed_close
     cdef unsigned char[::1] _digits
     cdef unsigned char* _digits_address
 

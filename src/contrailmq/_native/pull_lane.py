@@ -4,8 +4,8 @@ Theory of operation.  ``PullLane.run`` takes PULL_MESSAGE and LITE_PULL_MESSAGE 
 they are ones it knows all about: a consumer the broker has decided on (``host.decide_pull``, by
 group, topic and what is subscribed to), a queue with messages at the offset asked for, a filter of
 tags or an SQL condition.  The records are gathered by the store's own ``Gatherer``.  A pull that
-finds nothing, or is anything else, ends the run, and the ordinary handler takes it in its place in
-the order: it waits, refuses and explains; the lane does not.
+finds nothing new, or is anything else, ends the run, and the ordinary handler takes it in its place
+in the order: it waits, refuses and explains; the lane does not.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _SUBSCRIPTION = 4
 _KEY_SIZE = 4096
 _HEAD_SIZE = 2048
 _FOUND = 0
+_NO_MATCH = 1
 _COUNT_MAX = 32767
 
 MORE = 0  # no whole frame is left
@@ -94,6 +95,8 @@ class PullLane:
         self._max = head["max"]
         self._opaque = head["opaque"]
         self._close = head["close"]
+        self._missed = head["missed"]
+        self._missed_close = head["missed close"]
         self._digits = bytearray(24)
         self._digits_address = raw.at_address(self._digits)
 
@@ -265,6 +268,10 @@ class PullLane:
         seen = gatherer.select(
             queue.units, start, stop, count, self.limits, self.disk_before, plan.codes, plan.program
         )
+        if gatherer.status == _NO_MATCH:
+            self.host.missed(plan, queue_id, commit)
+            out.append(self._header(plan, offset + seen, low, high, -1))
+            return True
         if gatherer.status != _FOUND:
             return False
         body = gatherer.copy()
@@ -274,7 +281,8 @@ class PullLane:
         return True
 
     def _header(self, plan: LanePlan, following: int, low: int, high: int, body_size: int) -> bytes:
-        at = self._text(8, self._next)
+        """The head of an answer; a body size of -1 is that of one that nothing matched."""
+        at = self._text(8, self._next if body_size >= 0 else self._missed)
         at = self._number(at, following)
         at = self._text(at, self._min)
         at = self._number(at, low)
@@ -283,7 +291,9 @@ class PullLane:
         at = self._text(at, plan.tail)
         at = self._text(at, self._opaque)
         at = self._number(at, self.scan.opaque)
-        at = self._text(at, self._close)
+        at = self._text(at, self._close if body_size >= 0 else self._missed_close)
+        if body_size < 0:
+            body_size = 0
         raw.put_u32(self._head_address, 0, at - 4 + body_size)
         raw.put_u32(self._head_address, 4, at - 8)
         return bytes(self._head_address[:at])

@@ -40,7 +40,7 @@ cdef class SqlProgram:
     cdef bint matches_record(self, const unsigned char* data, Py_ssize_t position, Py_ssize_t size) except -1
     cdef int evaluate_at(self, const unsigned char* data, Py_ssize_t start, Py_ssize_t end) except -1
 
-    @cython.locals(number=cython.int, stop=cython.Py_ssize_t, middle=cython.Py_ssize_t, size=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    @cython.locals(number=cython.int, stop=cython.Py_ssize_t, value=cython.Py_ssize_t, size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cdef void _find_values(self, const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept
 
     @cython.locals(at=cython.Py_ssize_t, op=cython.int, a=cython.longlong, b=cython.longlong, outcome=cython.int)

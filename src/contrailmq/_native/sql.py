@@ -181,16 +181,17 @@ class SqlProgram:
             stop = raw.find_byte(data, start, end, 2)
             if stop < 0:
                 stop = end
-            middle = raw.find_byte(data, start, stop, 1)
-            if middle > start and stop - middle > 1:
-                size = middle - start
-                for number in range(self.names):
-                    at = self.text_at[number]
-                    if self.text_at[number + 1] - at == size and raw.same_bytes(
-                        self.text_data, at, data, start, size
-                    ):
-                        self.value_at[number] = middle + 1
-                        self.value_size[number] = stop - middle - 1
+            for number in range(self.names):
+                at = self.text_at[number]
+                size = self.text_at[number + 1] - at
+                value = start + size + 1
+                if (
+                    value < stop
+                    and data[value - 1] == 1
+                    and raw.same_bytes(self.text_data, at, data, start, size)
+                ):
+                    self.value_at[number] = value
+                    self.value_size[number] = stop - value
             start = stop + 1
 
     def _evaluate(self, node: int) -> int:

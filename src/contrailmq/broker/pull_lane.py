@@ -126,11 +126,25 @@ class BrokerPullLane:
         if commit >= 0 and self._identity.is_master:
             self._offsets.commit(group, topic, queue_id, offset=commit)
 
+    def missed(self, plan: LanePlan, queue_id: int, commit: int) -> None:
+        """A pull was answered with nothing, for nothing matched: an offset to commit or -1."""
+        self._counters.got_missed += 1
+        if commit >= 0 and self._identity.is_master:
+            self._offsets.commit(plan.group, plan.topic, queue_id, offset=commit)
+
 
 def _head_parts() -> dict[str, bytes]:
-    """The constant stretches of an answer, cut where the compiled loop writes its numbers."""
+    """The constant stretches of answers, cut where the compiled loop writes its numbers."""
+    found = _cut_head(ResponseCode.SUCCESS, GetStatus.FOUND)
+    missed = _cut_head(ResponseCode.PULL_RETRY_IMMEDIATELY, GetStatus.NO_MATCHED_MESSAGE)
+    for same in ("min", "max", "opaque"):
+        assert found[same] == missed[same]
+    return {**found, "missed": missed["next"], "missed close": missed["close"]}
+
+
+def _cut_head(code: ResponseCode, status: GetStatus) -> dict[str, bytes]:
     sample = Command(
-        ResponseCode.SUCCESS,
+        code,
         fields={
             "suggestWhichBrokerId": "0",
             "nextBeginOffset": "@",
@@ -138,7 +152,7 @@ def _head_parts() -> dict[str, bytes]:
             "maxOffset": "@",
         },
         flag=RESPONSE_FLAG,
-        remark=GetStatus.FOUND.value,
+        remark=status.value,
     )
     text = sample.encode_head()[8:]
     following, low, high, rest = text.split(b"@")

@@ -1,0 +1,75 @@
+"""The pull lane says what the ordinary handler says: the same pulls with either kind of header."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.command import Command, Serialization
+from contrailmq.protocol.headers.pull import PullMessageRequest
+from testkit.broker_world import ADDRESS, SUBSCRIPTION, World, run, send
+
+FILTERS = (
+    ("TAG", "*"),
+    ("TAG", "A"),
+    ("TAG", "A || C"),
+    ("TAG", " || ".join(f"T{number}" for number in range(30)) + " || B"),
+    ("TAG", "Nobody"),
+    ("SQL92", "TAGS = 'A'"),
+    ("SQL92", "TAGS IN ('A', 'C') AND number >= 5"),
+    ("SQL92", "number > 1e1 OR (number) IS NULL"),
+    ("SQL92", "TAGS = 'Nobody'"),
+    ("SQL92", "is no expression ("),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lane_and_the_handler_agree(seed: int, tmp_path: Path) -> None:
+    """The lane leaves binary headers to the handler."""
+
+    async def scenario(world: World) -> None:
+        rng = random.Random(seed)
+        async with world.broker(namesrvAddr="") as broker, world.client() as client:
+            for number in range(300):
+                tags, value = rng.choice("ABC"), rng.choice(["", f"number\x01{number % 20}\x02"])
+                await send(
+                    client,
+                    "T",
+                    b"%d" % number,
+                    queue_id=number % 2,
+                    properties=f"TAGS\x01{tags}\x02{value}",
+                )
+            seen = set()
+            for _ in range(150):
+                kind, expression = rng.choice(FILTERS)
+                header = PullMessageRequest(
+                    consumer_group="g",
+                    topic="T",
+                    queue_id=rng.randrange(2),
+                    queue_offset=rng.randrange(160),
+                    max_msg_nums=rng.choice([1, 5, 32, 100]),
+                    sys_flag=SUBSCRIPTION,
+                    commit_offset=0,
+                    suspend_timeout_millis=0,
+                    subscription=expression,
+                    sub_version=0,
+                    expression_type=kind,
+                )
+                answers = []
+                for serialization in Serialization:
+                    request = Command.request(RequestCode.PULL_MESSAGE, header)
+                    request.serialization = serialization
+                    missed = broker.parts.tables.counters.got_missed
+                    answer = await client.call(ADDRESS, request, timeout_s=10)
+                    missed = broker.parts.tables.counters.got_missed - missed
+                    answers.append(
+                        (answer.code, answer.remark, answer.fields, bytes(answer.body), missed)
+                    )
+                assert answers[0] == answers[1], (kind, expression, header)
+                seen.add(answers[0][0])
+            assert {0, 19, 20, 21} & seen >= {0, 20}
+
+    run(seed, tmp_path, scenario, enablePropertyFilter="true")
