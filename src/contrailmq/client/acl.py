@@ -17,6 +17,7 @@ from contrailmq.protocol.acl import (
     UNIQUE_KEY_QUERY,
     signature,
 )
+from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.versions import V4_9_3
 
@@ -27,7 +28,8 @@ def sign(command: Command, credentials: Credentials) -> None:
     fields[ACCESS_KEY] = credentials.access_key
     if credentials.security_token is not None:
         fields[SECURITY_TOKEN] = credentials.security_token
-    if UNIQUE_KEY_QUERY in fields:
+    unsigned = [SIGNATURE]
+    if command.code == RequestCode.QUERY_MESSAGE and UNIQUE_KEY_QUERY in fields:
         command.version = min(command.version, V4_9_3)
-    unsigned = (SIGNATURE, UNIQUE_KEY_QUERY)
+        unsigned.append(UNIQUE_KEY_QUERY)
     fields[SIGNATURE] = signature(fields, command.body, credentials.secret_key, unsigned=unsigned)
