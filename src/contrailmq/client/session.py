@@ -271,8 +271,12 @@ class Session:
                 " discovery_url in ClientSettings"
             )
         found = name_server_list(await discover(url, unit_name=self.settings.unit_name))
+        before = self.name_servers.addresses
         if found and self.name_servers.replace(found):
             log.info("name servers changed addresses=%s", self.name_servers)
+            for address in set(before) - set(found):
+                if self._remoting is not None:
+                    self._remoting.drop(address, "no longer a name server")
 
     async def _keep_discovering(self) -> None:
         await asyncio.sleep(_DISCOVERY_FIRST_S)
