@@ -24,8 +24,12 @@ cdef class Follower:
 
     cpdef bint is_ready(self) noexcept
 
-    @cython.locals(end=cython.longlong, base=cython.longlong, reached=cython.longlong)
+    @cython.locals(
+        end=cython.longlong, base=cython.longlong, start=cython.Py_ssize_t, stage="unsigned char[::1]"
+    )
     cpdef int appended(self) except -1
+
+    cdef int _derive(self, const unsigned char[::1] stage, long long base, Py_ssize_t size) except -1
 
     @cython.locals(touched=list, queue=QueueWriter)
     cpdef int tell(self) except -1

@@ -5,7 +5,7 @@
 ``Follower.appended`` is called once for each socket read or put that appended records to the log:
 they are brought into its segment, readers may see them, queues and index are derived from them,
 and whoever waits on a queue that grew is told.  Its owner, the host, is called for what is rare:
-a run too long to be copied (``write_out``), another segment than the one derived from before
+a run too long to be copied (``write_out``), records that are not in the stage any more
 (``derive``), an error on the way (``stumbled``), and every quarter of a megabyte, so that the
 ground ahead of the writer can be prepared (``grown``).
 """
@@ -18,6 +18,8 @@ from typing import Any
 from contrailmq._native.gather import Gatherer
 from contrailmq._native.log import LogWriter
 from contrailmq._native.queues import Deriver, QueueWriter
+
+Bytes = bytes | bytearray | memoryview
 
 _CHECK_SIZE = 262144
 _ALWAYS_TOLD = b"SCHEDULE_TOPIC_XXXX"  # delayed messages wait for the time, not for a pull
@@ -53,29 +55,37 @@ class Follower:
 
     def appended(self) -> None:
         """Records were appended to the log: everything that follows from it."""
+        base = self.log.base
+        start = self.log.start
+        stage = self.log.buffer  # settling may go on in another one
         if self.log.settle() > 0:
             self.host.write_out()  # a long run: through the file
-        base = self.log.base
         end = base + self.log.position
         if not self.follows:
             self.host.unread()
         else:
             self.gatherer.end_offset = end
-            if self.deriver.base != base or self.derived_offset < base:
-                self.host.derive(end)
+            if self.derived_offset == base + start:
+                self._derive(stage, base + start, end - base - start)
             else:
-                try:
-                    self.deriver.run_on(self.derived_offset - base, end - base)
-                except BaseException as error:
-                    self.derived_offset = base + self.deriver.position
-                    self.tell()
-                    self.host.stumbled(error)
-                else:
-                    self.derived_offset = base + self.deriver.position
-                    self.tell()
+                self.host.derive(end)  # behind, or in a segment that is new or not staged
         if end >= self._check_at:
             self._check_at = end + _CHECK_SIZE
             self.host.grown(end)
+
+    def _derive(self, stage: Bytes, base: int, size: int) -> None:
+        """Derive from what was staged: it is in the processor's cache, its pages need no fault."""
+        try:
+            self.deriver.run(stage, base, 0, size)
+        except BaseException as error:
+            self.derived_offset = base + self.deriver.position
+            self.deriver.base = -1  # the next run looks into the segment again
+            self.tell()
+            self.host.stumbled(error)
+        else:
+            self.derived_offset = base + size
+            self.deriver.base = -1
+            self.tell()
 
     def tell(self) -> None:
         """The deriver has run: note the queues it wrote to, tell who waits on them."""
