@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -125,7 +126,7 @@ class PushConsumer:
         await self._engine.aclose()
 
     def __aiter__(self) -> Deliveries[ReceivedMessage]:
-        return self._loop(1, lambda taken: taken[0])
+        return self._loop(1, itemgetter(0))
 
     def batches(self, count: int) -> Deliveries[list[ReceivedMessage]]:
         """``async for messages in consumer.batches(32)``: lists of up to ``count`` of one queue."""

@@ -76,8 +76,7 @@ class Settling:
             self._done_in_order(messages)
             return
         first = messages[0]
-        work = first.origin
-        assert isinstance(work, QueueWork)
+        work: QueueWork = first.origin  # type: ignore[assignment]  # they come from an inbox
         if len(messages) == 1 and not first.retry_asked:
             work.settle(first, self._settings)
             tally = self.tallies.get(first.topic)
