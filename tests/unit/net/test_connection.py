@@ -519,3 +519,114 @@ def test_the_fast_lane_and_the_ordinary_path_take_turns_in_order(world: Run) -> 
         assert lane.runs == [3, 1, 0, 2]
 
     world(scenario)
+
+
+class _BigLane:
+    """A fast lane that answers every request with 20 KB; it can fail."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.fails_at = -1
+
+    def run(
+        self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Any]
+    ) -> int:
+        while end - start >= 4:
+            size = int.from_bytes(buffer[start : start + 4], "big")
+            if start + 4 + size > end:
+                break
+            if self.count == self.fails_at:
+                raise ValueError("the lane is broken")
+            answer = _request(7, self.count, flag=RESPONSE_FLAG, body=b"a" * 20_000)
+            out.append(answer.encode())
+            start += 4 + size
+            self.count += 1
+        return start
+
+
+def test_a_slow_reader_stops_the_lane_and_loses_nothing(world: Run) -> None:
+    async def scenario(world: Any) -> None:
+        lane = _BigLane()
+        await world.serve({}, ServerSettings(write_high_size=100_000), lane=lane)
+        peer = await world.peer()
+        peer.transport.pause_reading()
+        for number in range(400):
+            peer.transport.write(_frames(_request(7, number)))
+            await asyncio.sleep(0.001)
+        await world.settle(2)
+        assert 10 < lane.count < 100, "it goes on reading although nobody takes the answers"
+        peer.transport.resume_reading()
+        await world.settle(5)
+        assert [answer.opaque for answer in peer.commands()] == list(range(400))
+        assert not peer.lost
+
+    world(scenario)
+
+
+def test_a_reader_that_is_hopeless_is_closed_in_the_lane_too(world: Run) -> None:
+    async def scenario(world: Any) -> None:
+        lane = _BigLane()
+        settings = ServerSettings(write_high_size=10_000, write_size_max=15_000)
+        server = await world.serve({}, settings, lane=lane)
+        peer = await world.peer()
+        peer.transport.pause_reading()
+        for number in range(40):
+            peer.transport.write(_frames(_request(7, number)))
+            await asyncio.sleep(0.01)
+        await world.settle(1)
+        assert server.connection_count == 0
+        assert lane.count < 40
+
+    world(scenario)
+
+
+def test_a_lane_that_fails_closes_its_connection_and_no_other(world: Run) -> None:
+    async def scenario(world: Any) -> None:
+        lane = _BigLane()
+        lane.fails_at = 2
+        server = await world.serve({}, lane=lane)
+        first, second = await world.peer(), await world.peer("10.0.0.3")
+        first.transport.write(_frames(*(_request(7, number) for number in range(4))))
+        await world.settle(1)
+        assert len(first.lost) == 1
+        assert [answer.opaque for answer in first.commands()] == [0, 1], "answered before it failed"
+        lane.fails_at = -1
+        second.transport.write(_frames(_request(7, 9)))
+        await world.settle(1)
+        assert [answer.opaque for answer in second.commands()] == [2]
+        assert server.connection_count == 1
+
+    world(scenario)
+
+
+def test_a_stopped_server_gives_the_lane_nothing_more(world: Run) -> None:
+    async def scenario(world: Any) -> None:
+        lane = _BigLane()
+        server = await world.serve({}, lane=lane)
+        peer = await world.peer()
+        (connection,) = server.connections
+        connection.stop_reading()
+        frame = _frames(_request(7, 1))
+        connection.get_buffer(-1)[: len(frame)] = frame
+        connection.buffer_updated(len(frame))
+        assert lane.count == 0
+        assert not peer.received
+
+    world(scenario)
+
+
+@pytest.mark.parametrize("size", range(1, 60, 7))
+def test_a_frame_whose_rest_never_comes_ends_with_its_connection(world: Run, size: int) -> None:
+    async def scenario(world: Any) -> None:
+        lane = _BigLane()
+        server = await world.serve({}, lane=lane)
+        peer = await world.peer()
+        peer.transport.write(_frames(_request(7, 1)) + _frames(_request(7, 2))[:size])
+        await world.settle(1)
+        assert lane.count == 1
+        peer.transport.close()
+        await world.settle(1)
+        assert server.connection_count == 0
+        assert lane.count == 1
+
+    world(scenario)
