@@ -18,7 +18,7 @@ help: ## this list
 
 .PHONY: demo
 demo: $(READY) ## a tour: cluster, clients and a Spark pipeline, in two minutes
-	@if scripts/need --quiet java; then $(MAKE) --no-print-directory $(STAMPS)/spark; fi
+	@if scripts/need --quiet java; then $(MAKE) -s $(STAMPS)/spark; fi
 	@.venv/bin/contrail demo $(ARGS)
 
 .PHONY: test

@@ -79,7 +79,10 @@ class Lake:
         from contrailmq.spark.session import session
 
         began_ms = self._screen.clock.monotonic_ms()
+        scratch = self._directory / "java"  # what Java unpacks goes with the folder, too
+        scratch.mkdir()
         settings = {
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch}",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.memory": "1g",

@@ -83,6 +83,7 @@ async def _lake(
     # the active session for their data source.
     with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
         try:
+            screen.wait("starting Spark …")
             took_s = await loop.run_in_executor(thread, lake.start)
             screen.good(f"Spark started in {took_s:.1f} s; its log is out of the way")
             redriven = await loop.run_in_executor(thread, lake.all_of_it, options.orders)

@@ -28,6 +28,7 @@ class Screen:
         self.clock = clock or SystemClock()
         self.is_terminal = self.out.isatty()
         self.width = min(shutil.get_terminal_size((100, 24)).columns, 110)
+        self._has_draft = False
 
     def title(self, text: str) -> None:
         """A heading."""
@@ -42,6 +43,11 @@ class Screen:
         """Something that happened as it should."""
         self._wrapped(f"  {self._coloured('✓', '32')} ", text, indent=4)
 
+    def wait(self, text: str) -> None:
+        """Something that takes a while; on a terminal, until the next line takes its place."""
+        if self.is_terminal:
+            self.draw(f"  {text}", last=False)
+
     def bar(self, label: str, total: int) -> Bar:
         """A progress bar; ``finish`` it."""
         return Bar(self, label, total)
@@ -55,6 +61,7 @@ class Screen:
         """Redraw the line of a bar."""
         if self.is_terminal:
             self.out.write(f"\r\033[K{text}" + ("\n" if last else ""))
+            self._has_draft = not last
         elif last:
             self.out.write(text + "\n")
         self.out.flush()
@@ -66,7 +73,8 @@ class Screen:
             self._line((head if number == 0 else " " * indent) + line)
 
     def _line(self, text: str) -> None:
-        self.out.write(text + "\n")
+        self.out.write(("\r\033[K" if self._has_draft else "") + text + "\n")
+        self._has_draft = False
         self.out.flush()
 
     def _coloured(self, text: str, code: str) -> str:
