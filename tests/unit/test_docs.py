@@ -120,6 +120,20 @@ def test_the_generated_pages_are_fresh() -> None:
         assert path.read_text(encoding="utf-8") == made[name](), "run scripts/reference"
 
 
+def test_settings_without_effect_say_so() -> None:
+    """A setting that no code asks for is shown for the original's sake, and the page says that."""
+    made = runpy.run_path(str(ROOT / "scripts" / "reference"))
+    source = "".join(path.read_text() for path in (ROOT / "src" / "contrailmq").rglob("*.py"))
+    idle = {
+        field.metadata["key"]
+        for _, cls, _ in made["SECTIONS"]
+        for field in made["_fields"](cls)
+        if not re.search(rf"\.{field.name}\b", source)
+    }
+    said = {key for key, text in made["meanings"]().items() if text.startswith("Read and shown;")}
+    assert idle == said
+
+
 def test_the_table_of_codes_is_what_a_broker_serves() -> None:
     """The table is read from the source; here a running broker is asked."""
     made = runpy.run_path(str(ROOT / "scripts" / "reference"))
