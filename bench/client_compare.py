@@ -33,6 +33,7 @@ from contrailmq import (
     Message,
     Producer,
     ProducerSettings,
+    PullConsumer,
     PushConsumer,
     ReceivedMessage,
 )
@@ -82,9 +83,18 @@ def everything(options: argparse.Namespace, name_servers: str) -> None:
             subprocess.run(["javac", "-cp", path, "-d", classes, str(source)], check=True)
             command = ["java", "-Xmx1g", f"-Duser.home={classes}", "-cp", path, "ClientBench"]
             rows += foreign([*command, *arguments])
-    for python in options.other:
-        rows += foreign([python, str(HERE / "other_clients.py"), *arguments])
+    for number, python in enumerate(options.other):
+        group = f"other-{number}-{topic}"
+        run(rewind(name_servers, topic, group))
+        rows += foreign([python, str(HERE / "other_clients.py"), *arguments, group])
     print(table(rows))
+
+
+async def rewind(name_servers: str, topic: str, group: str) -> None:
+    """Let a group begin at the first message: not every client can ask for that."""
+    async with PullConsumer(group, name_servers=name_servers) as consumer:
+        for queue in await consumer.queues(topic):
+            await consumer.commit(queue, 0)
 
 
 def foreign(command: list[str]) -> list[Row]:

@@ -1,6 +1,6 @@
 """Another Python client of RocketMQ doing what client_compare.py does, as far as it can.
 
-    PYTHON_WITH_IT other_clients.py NAMESRV COUNT SIZE IN_FLIGHT TOPIC BACKLOG
+    PYTHON_WITH_IT other_clients.py NAMESRV COUNT SIZE IN_FLIGHT TOPIC BACKLOG GROUP
 
 Known are ``rocketmq`` (0.4.4, with its C++ library in the wheel) and ``rocketmq-client-python``
 (2.0.0, the same interface; it needs a librocketmq.so of the machine).  Runs with nothing but the
@@ -22,7 +22,7 @@ def main():
     name = next(n for n in ("rocketmq-client-python", "rocketmq") if installed(n))
     from rocketmq import client
 
-    namesrv, count, size, in_flight, topic, backlog = sys.argv[1:]
+    namesrv, count, size, in_flight, topic, backlog, group = sys.argv[1:]
     label = f"{name} {importlib.metadata.version(name)}"
     body = b"x" * int(size)
     own_topic = f"Other{topic}"
@@ -38,7 +38,7 @@ def main():
         report(label, "send, batches of 100", few // 100 * 100, spent)
     except Exception as error:  # a batch above 4 KB is compressed by 0.4.4, which no broker reads
         print(f"batches of 100 cannot be sent: {error!r}")
-    seen, spent = consume(client, namesrv, topic, int(backlog))
+    seen, spent = consume(client, namesrv, topic, backlog=int(backlog), group=group)
     if seen:
         report(label, "consume, push handler, one by one", seen, spent)
     os._exit(0)
@@ -93,11 +93,11 @@ def batches(client, producer, topic, body, *, count):
     return since(begun)
 
 
-def consume(client, namesrv, topic, backlog):
+def consume(client, namesrv, topic, *, backlog, group):
     """A push consumer's callback; how many came within a minute."""
     seen = 0
     done = threading.Event()
-    consumer = client.PushConsumer(f"other-{time.time_ns()}")
+    consumer = client.PushConsumer(group)
     set_name_servers(consumer, namesrv)
     lock = threading.Lock()
 

@@ -1,0 +1,203 @@
+"""What consumers promise, one promise at a time, against a broker of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from contrailmq import (
+    ConsumerSettings,
+    LitePullConsumer,
+    Message,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    ReceivedMessage,
+    blocking,
+)
+from contrailmq.client.consumer.member import CLUSTERING, Member
+from contrailmq.client.consumer.subscription import start_position
+from contrailmq.client.consumer.work import QueueWork
+from contrailmq.client.offset_store import NOT_FOUND
+from contrailmq.errors import ClientError
+from contrailmq.protocol.bodies.heartbeat import SubscriptionData
+from contrailmq.protocol.queue import MessageQueue
+from contrailmq.testing.cluster import ClusterThread, LocalCluster
+from testkit.client_scenarios import until
+
+QUEUE = MessageQueue("T", "b", 0)
+# The first uvloop of a process opens a pipe that libuv keeps for its signals.
+blocking.LoopThread().close()
+
+
+@asynccontextmanager
+async def filled(count: int) -> AsyncIterator[tuple[str, Producer, MessageQueue]]:
+    """A cluster with so many numbered messages in one queue."""
+    async with (
+        LocalCluster() as cluster,
+        Producer("p", name_servers=cluster.name_servers) as producer,
+    ):
+        queue = (await producer.queues("T"))[0]
+        for number in range(count):
+            await producer.send(Message("T", b"%d" % number), queue=queue)
+        yield cluster.name_servers, producer, queue
+
+
+def test_lite_pulls_pause_seek_and_iterate() -> None:
+    async def main() -> None:
+        async with (
+            filled(10) as (servers, producer, queue),
+            LitePullConsumer("g", name_servers=servers, start_from="first") as consumer,
+        ):
+            await consumer.assign([queue])
+            seen = []
+            async for message in consumer:
+                seen.append(message.offset)
+                if len(seen) == 4:
+                    break
+            assert seen == [0, 1, 2, 3]
+            consumer.pause([queue])
+            assert await consumer.poll(0.05) == []
+            consumer.resume([queue])
+            assert [m.offset for m in await consumer.poll(10.0, count=2)] == [4, 5]
+            await consumer.seek_to_first(queue)
+            first = (await consumer.poll(10.0, count=1))[0]
+            assert first.offset == 0
+            assert await consumer.offset_at(queue, first.store_ms) == 0
+            await consumer.seek_to_last(queue)
+            assert await consumer.poll(0.05) == []
+            await producer.send(Message("T", b"new"), queue=queue)
+            assert [m.body for m in await consumer.poll(10.0)] == [b"new"]
+            with pytest.raises(ClientError, match="outside of"):
+                await consumer.seek(queue, 12)
+            await consumer.assign([])
+            with pytest.raises(ClientError, match="not assigned"):
+                consumer.position(queue)
+
+    asyncio.run(main())
+
+
+def test_offsets_are_committed_while_a_consumer_runs() -> None:
+    async def main() -> None:
+        async with filled(5) as (servers, _, queue):
+            settings = ConsumerSettings(commit_interval_s=0.05)
+            async with (
+                PushConsumer(
+                    "g", topics="T", name_servers=servers, start_from="first", settings=settings,
+                    handler=lambda message: None,
+                ),
+                PullConsumer("g", name_servers=servers) as look,
+            ):  # fmt: skip
+                await look.queues("T")
+                async with asyncio.timeout(20):
+                    while await look.committed(queue) != 5:  # noqa: ASYNC110
+                        await asyncio.sleep(0.02)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_so_many_handlers_at_a_time_and_no_more(ordered: bool) -> None:
+    async def main() -> None:
+        now = most = done = 0
+
+        async def handle(messages: list[ReceivedMessage]) -> None:
+            nonlocal now, most, done
+            assert 1 <= len(messages) <= 2
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.01)
+            now -= 1
+            done += len(messages)
+
+        async with (
+            filled(40) as (servers, _, _),
+            PushConsumer(
+                "g", topics="T", name_servers=servers, start_from="first", batch_handler=handle,
+                workers=3, batch=2, ordered=ordered,
+            ),
+        ):  # fmt: skip
+            await until(lambda: done == 40)
+        assert most == (1 if ordered else 3)  # all of them are in one queue
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("start", "topic", "wanted"),
+    [
+        ("first", "T", 0),
+        ("last", "T", 77),
+        (1700000000000, "T", 33),
+        ("first", "%RETRY%g", 0),
+        ("last", "%RETRY%g", 0),
+        (1700000000000, "%RETRY%g", 77),
+    ],
+)
+def test_where_a_group_without_an_offset_begins(start: Any, topic: str, wanted: int) -> None:
+    """The table of Java's RebalancePushImpl.computePullFromWhere."""
+
+    class Calls:
+        async def max_offset(self, queue: MessageQueue) -> int:
+            return 77
+
+        async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
+            assert timestamp_ms == start
+            return 33
+
+    async def answer(offset: int) -> int:
+        stored = SimpleNamespace(read=lambda queue: _value(offset))
+        member = Member(
+            SimpleNamespace(), "g", subscriptions={}, settings=ConsumerSettings(),
+            strategy=SimpleNamespace(), start=start_position(start), model=CLUSTERING,
+            consume_type="", calls=Calls(),
+        )  # type: ignore[arg-type]  # fmt: skip
+        member.attach(SimpleNamespace(), stored)  # type: ignore[arg-type]
+        return await member.start_offset(MessageQueue(topic, "b", 0))
+
+    assert asyncio.run(answer(NOT_FOUND)) == wanted
+    assert asyncio.run(answer(12)) == 12
+
+
+async def _value(offset: int) -> int:
+    return offset
+
+
+def test_pulling_waits_at_a_count_a_size_and_a_span() -> None:
+    settings = ConsumerSettings(queue_count_max=4, queue_size_max=1000, queue_span_max=50)
+
+    def full(*parts: tuple[int, int], ordered: bool = False, low: bool = False) -> bool:
+        work = QueueWork(
+            QUEUE, group="g", namespace="", subscription=SubscriptionData(topic="T"), offset=0
+        )
+        cached: Any = [SimpleNamespace(queue_offset=o, store_size=size) for o, size in parts]
+        work.cache.add(cached, 100)
+        return work.is_full(settings, ordered=ordered, low=low)
+
+    assert not full()
+    assert not full((0, 1), (1, 1), (2, 1))
+    assert full((0, 1), (1, 1), (2, 1), low=True)  # it goes on at half
+    assert full((0, 1), (1, 1), (2, 1), (3, 1))
+    assert full((0, 5000))  # one may be larger than all
+    assert full((0, 999), (1, 1))
+    assert full((0, 1), (50, 1))
+    assert not full((0, 1), (50, 1), ordered=True)  # an ordered queue waits for its own first
+
+
+def test_a_blocking_client_works_within_a_running_loop() -> None:
+    """As in a notebook, whose cells run in a loop."""
+    cluster = ClusterThread()
+
+    async def cell() -> int:
+        with blocking.Producer("p", name_servers=cluster.name_servers) as producer:
+            return producer.send(blocking.Message("T", b"x")).offset
+
+    try:
+        assert asyncio.run(cell()) == 0
+    finally:
+        cluster.close()
