@@ -3,10 +3,12 @@
 Theory of operation.  A waiter is a pull that found nothing.  It lies in the list of its queue and
 in one heap of deadlines that is served by a single timer.  The store calls ``wake`` for a queue
 that grew; a queue nobody waits on costs one dictionary look-up.  Queues that somebody waits on are
-gathered, and answered in one callback of the same turn of the loop, so that a burst of sends wakes
-a consumer once.  ``retry`` re-runs the pull: it returns False while nothing matches the filter,
-and then the waiter keeps lying where it is, its scan having advanced.  ``expire`` answers at the
-deadline.  A closed connection takes its waiters with it.
+gathered, and answered in callbacks of the same turn of the loop, so that a burst of sends wakes a
+consumer once; after ``TURN_MAX`` of them the loop sees to others before it goes on.  What they read
+is kept for the length of a callback (``memo``): all who wait for the same get the same.  ``retry``
+re-runs the pull: it returns False while nothing matches the filter, and then the waiter keeps lying
+where it is, its scan having advanced.  ``expire`` answers at the deadline.  A closed connection
+takes its waiters with it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -23,6 +26,7 @@ log = logging.getLogger(__name__)
 
 WAITERS_MAX: Final = 100_000  # pullThreadPoolQueueCapacity
 WAITERS_MAX_PER_PEER: Final = 20_000
+TURN_MAX: Final = 128
 _TICK_S: Final = 0.0005  # uvloop's timers count whole milliseconds
 
 
@@ -77,6 +81,8 @@ class LongPolls:
         self._deadlines: list[Waiter] = []
         self._timer: asyncio.TimerHandle | None = None
         self._grown: dict[tuple[str, int], None] = {}
+        self._woken: OrderedDict[int, Waiter] = OrderedDict()  # of queues that grew: to be tried
+        self.memo: dict[Any, Any] = {}  # what tries of one callback may share; nothing else changes
         self._serial = 0
         self._count = 0
         self._closed = False
@@ -146,10 +152,22 @@ class LongPolls:
 
     def _serve_grown(self) -> None:
         grown, self._grown = self._grown, {}
+        is_serving = bool(self._woken)
         for key in grown:
-            for waiter in list(self._queues.get(key, {}).values()):
+            self._woken.update(self._queues.get(key, {}))
+        if not is_serving:
+            self._serve_woken()
+
+    def _serve_woken(self) -> None:
+        try:
+            for _ in range(min(TURN_MAX, len(self._woken))):
+                _, waiter = self._woken.popitem(last=False)
                 if not waiter.done and waiter.retry():
                     self._finish(waiter)
+        finally:
+            self.memo.clear()
+            if self._woken:
+                self._loop.call_soon(self._serve_woken)
 
     def _serve_deadlines(self) -> None:
         self._timer = None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from contrailmq.broker.longpoll import LongPolls, Waiter
+from contrailmq.broker.longpoll import TURN_MAX, LongPolls, Waiter
 from contrailmq.errors import SystemBusy
 
 
@@ -105,6 +105,29 @@ def test_what_does_not_match_the_filter_keeps_waiting(loop: StepLoop) -> None:
     polls.wake("T", 0, 2)
     loop.turn()
     assert (pull.tries, len(polls)) == (2, 0)
+
+
+def test_very_many_are_answered_in_turns_in_which_others_come_in(loop: StepLoop) -> None:
+    polls = LongPolls(loop)
+    peer = FakePeer()
+    pulls = [Pull(peer) for _ in range(2 * TURN_MAX + 1)]
+    pulls[0].ready = False
+    for pull in pulls:
+        polls.hold(pull.waiter, timeout_s=15)
+    polls.memo["shared"] = 1
+    answered = []
+    polls.wake("T", 0, 1)
+    for turn in range(4):
+        polls.wake("T", 0, 2 + turn)  # it keeps growing meanwhile
+        loop.turn()
+        answered.append(len(pulls) - len(polls))
+    assert answered == [TURN_MAX - 1, 2 * TURN_MAX - 1, 2 * TURN_MAX, 2 * TURN_MAX]
+    assert polls.memo == {}
+    assert [pull.tries for pull in pulls[1:]] == [1] * (2 * TURN_MAX)
+    polls.close()
+    assert pulls[0].expired == 1
+    loop.turn()
+    assert len(polls) == 0
 
 
 def test_deadlines_are_exact_and_in_order(loop: StepLoop) -> None:

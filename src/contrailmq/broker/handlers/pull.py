@@ -98,6 +98,17 @@ class PullMessage:
             matcher=plan.matcher,
         )
 
+    def _get_shared(self, header: PullMessageRequest, offset: int, plan: PullPlan) -> GetResult:
+        """The same for all pulls of one callback that wait for the same."""
+        matcher = plan.matcher
+        wanted = matcher if matcher is None or matcher.record_matters else matcher.tag_codes
+        key = (header.topic, header.queue_id, offset, header.max_msg_nums, wanted)
+        memo = self._polls.memo
+        result: GetResult | None = memo.get(key)
+        if result is None:
+            result = memo[key] = self._get(header, offset, plan)
+        return result
+
     def _find_reset(
         self, request: Command, header: PullMessageRequest, plan: PullPlan
     ) -> Command | None:
@@ -198,14 +209,15 @@ class _HeldPull:
             answer = owner._find_reset(request, header, plan)
             if answer is not None:
                 return answer
-            result = owner._get(header, offset, plan)
+            get = owner._get if is_last else owner._get_shared
+            result = get(header, offset, plan)
         except BrokerError as error:
             return request.refuse(error.code, error.remark)
         if not is_last:
             while result.status in _RETRY_AT_ONCE and offset < result.next_offset:
                 # Nothing of it matched: look on from there, and keep waiting at the end.
                 offset = self._offset = result.next_offset
-                result = owner._get(header, offset, plan)
+                result = get(header, offset, plan)
             if _code_of(result.status, offset) == ResponseCode.PULL_NOT_FOUND:
                 return None
         return owner._answer(request, header, plan, result=result)
