@@ -14,6 +14,7 @@ from tests.sim.test_client import Sim, run, until
 
 from contrailmq import ConsumerSettings, Message, ReceivedMessage
 from contrailmq.client.consumer.delivery import Alarm
+from contrailmq.errors import ContrailError
 
 SEEDS = range(8)
 
@@ -183,3 +184,26 @@ def test_a_new_member_begins_where_the_others_are(seed: int, tmp_path: Path) -> 
         assert set(seen.values()) == {1}, {body: n for body, n in seen.items() if n > 1}
 
     run(seed, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("avoid", [True, False])
+def test_a_broker_that_failed_is_avoided_for_a_while(avoid: bool, tmp_path: Path) -> None:
+    """With ``avoid_faults``, sends after a failure go elsewhere at once; without, they try."""
+
+    async def scenario(sim: Sim) -> None:
+        loop = asyncio.get_running_loop()
+        async with sim.cluster(), sim.producer(avoid_faults=avoid, send_timeout_s=10.0) as producer:
+            for number in range(8):
+                await producer.send(Message("T", b"%d" % number))
+            sim.network.stall("10.0.0.1")
+            slow = 0
+            for number in range(24):
+                begun = loop.time()
+                with contextlib.suppress(ContrailError):
+                    receipt = await producer.send(Message("T", b"%d" % number), timeout_s=1.0)
+                    assert receipt.queue.broker_name == "broker-2"
+                slow += loop.time() - begun > 0.5
+            assert slow == 1 if avoid else slow >= 6
+            sim.network.heal()
+
+    run(3, tmp_path, scenario)
