@@ -78,3 +78,28 @@ def test_latency_in_an_open_loop(cluster: ClusterThread) -> None:
 def test_a_body_must_hold_the_time(cluster: ClusterThread) -> None:
     with pytest.raises(ClientError, match="at least 8"):
         bench.main(["latency", "-s", "3", "-n", cluster.name_servers])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["-w", "0"], ["-b", "0"], ["-s", "-5"], ["-q", "x"], ["--rate", "0"], ["--duration", "nan"]],
+)
+def test_a_wrong_number_is_a_usage_error(
+    wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(["producer", *wrong])
+    assert wrong[1] in capsys.readouterr().err
+
+
+def test_a_consumer_that_gets_nothing_says_so(cluster: ClusterThread) -> None:
+    cluster.create_topic("empty")
+    with pytest.raises(ClientError, match="no message of 'empty' came; --from first"):
+        bench.main(["consumer", "-t", "empty", "--duration", "0.2", "-n", cluster.name_servers])
+
+
+def test_a_consumer_counts_from_the_first_message_to_the_last(cluster: ClusterThread) -> None:
+    _run(cluster, "producer", "-t", "b", "-q", "100", "-p", "64")
+    taken = _run(cluster, "consumer", "-t", "b", "--from", "first", "--duration", "2")
+    assert taken["messages"] == 101
+    assert taken["seconds"] < 1.5  # the wait for more does not count

@@ -70,9 +70,11 @@ async def _producer(options: argparse.Namespace, printer: Printer) -> int:
     )  # fmt: skip
     numbers = iter(range(1 << 62))
 
+    properties = {"p": "x" * options.properties} if options.properties else None
+
     def message() -> Message:
         keys = [f"k{next(numbers)}"] if options.keys else ()
-        return Message(options.topic, body, tags=options.tag, keys=keys)
+        return Message(options.topic, body, tags=options.tag, keys=keys, properties=properties)
 
     async def send(due: float) -> int:
         if options.oneway:
@@ -91,7 +93,7 @@ async def _producer(options: argparse.Namespace, printer: Printer) -> int:
             duration_s=_duration(options),
             rate=options.rate / options.batch,
         )
-        async with _Progress(tally.rate, lambda: tally.latency, lambda: tally.failed):
+        async with _Progress(lambda: tally.done, lambda: tally.latency, lambda: tally.failed):
             await drive(send, pace, tally)
     _report(printer, {"test": "producer", **tally.summary()}, size=options.size)
     return 1 if tally.failed and not tally.done else 0
@@ -107,11 +109,12 @@ async def _consumer(options: argparse.Namespace, printer: Printer) -> int:
     clock = SystemClock()
     born, stored = Histogram(), Histogram()
     sizes, full = [0], asyncio.Event()
-    began: list[float] = []
+    began = ended = 0.0
 
     async def take(messages: list[ReceivedMessage]) -> None:
-        if not began:
-            began.append(clock.precise_s())
+        nonlocal began, ended
+        ended = clock.precise_s()
+        began = began or ended
         now_ms = clock.now_ms()
         for message in messages:
             born.record(max(now_ms - message.born_ms, 0) / 1000)
@@ -127,15 +130,16 @@ async def _consumer(options: argparse.Namespace, printer: Printer) -> int:
         settings=ConsumerSettings(pull_count=options.pull), client=client_settings(options),
     )  # fmt: skip
 
-    def rate(now: float) -> float:
-        return born.count / max(now - began[0], 1e-9) if began else 0.0
-
-    async with consumer, _Progress(rate, lambda: stored, lambda: 0):
+    async with consumer, _Progress(lambda: born.count, lambda: stored, lambda: 0):
         with suppress(TimeoutError):
             async with asyncio.timeout(_duration(options) or None):
                 await full.wait()
-        ended = clock.precise_s()
-    seconds = ended - began[0] if began else 0.0
+    if not born.count:
+        raise ClientError(
+            f"no message of {options.topic!r} came; --from first reads what is there already, "
+            "and a group goes on where it left off"
+        )
+    seconds = max(ended - began, 1e-3)  # from the first message to the last
     _report(
         printer,
         {
@@ -143,13 +147,13 @@ async def _consumer(options: argparse.Namespace, printer: Printer) -> int:
             "messages": born.count,
             "failed": 0,
             "seconds": round(seconds, 3),
-            "perSecond": round(born.count / seconds, 1) if seconds else 0.0,
+            "perSecond": round(born.count / seconds, 1),
             "bornToConsumer": born.summary(),
             "storedToConsumer": stored.summary(),
         },
-        size=sizes[0] // born.count if born.count else 0,
+        size=sizes[0] // born.count,
     )
-    return 0 if born.count else 1
+    return 0
 
 
 async def _latency(options: argparse.Namespace, printer: Printer) -> int:
@@ -189,7 +193,7 @@ async def _latency(options: argparse.Namespace, printer: Printer) -> int:
                 workers=options.workers, quantity=options.quantity,
                 duration_s=_duration(options), rate=options.rate,
             )  # fmt: skip
-            async with _Progress(tally.rate, lambda: whole, lambda: tally.failed):
+            async with _Progress(lambda: tally.done, lambda: whole, lambda: tally.failed):
                 await drive(send, pace, tally)
                 if whole.count < tally.done:
                     with suppress(TimeoutError):
@@ -217,15 +221,15 @@ async def _forget(options: argparse.Namespace, group: str) -> None:
 
 
 class _Progress:
-    """A line a second on standard error, where it is a terminal."""
+    """A line a second on standard error, where it is a terminal: the last second's rate."""
 
     def __init__(
         self,
-        rate: Callable[[float], float],
+        done: Callable[[], int],
         latency: Callable[[], Histogram],
         failed: Callable[[], int],
     ) -> None:
-        self._rate, self._latency, self._failed = rate, latency, failed
+        self._done, self._latency, self._failed = done, latency, failed
         self._task: asyncio.Task[None] | None = None
         self._group = asyncio.TaskGroup()
 
@@ -243,12 +247,14 @@ class _Progress:
 
     async def _show(self) -> None:
         now = SystemClock().precise_s
-        began = now()
+        began = before = now()
+        done = self._done()
         while True:
             await asyncio.sleep(1)
-            found = self._latency()
+            passed, found = now() - before, self._latency()
+            more, done, before = self._done() - done, self._done(), now()
             sys.stderr.write(
-                f"\r\033[K{now() - began:5.0f} s  {self._rate(now()):>12,.0f}/s  "
+                f"\r\033[K{before - began:5.0f} s  {more / passed:>12,.0f}/s  "
                 f"p50 {found.percentile(50) * 1000:.2f} ms  "
                 f"p99 {found.percentile(99) * 1000:.2f} ms  failed {self._failed():,}"
             )
@@ -277,24 +283,50 @@ def _report(printer: Printer, found: dict[str, Any], *, size: int) -> None:
     printer.rows(rows)
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    """A type of option: whole numbers from ``least`` on."""
+
+    def number(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}: a whole number, at least {least}")
+        return int(text)
+
+    return number
+
+
+def _positive(text: str) -> float:
+    """A type of option: numbers above 0."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: a number above 0")
+    return found
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     top = new_parser("bench", "Measure a running cluster.", _EPILOG)
     commands = top.add_subparsers(required=True, metavar="producer|consumer|latency")
     parents = [connection_options()]
+    many, some = _at_least(1), _at_least(0)
     sender = sub_command(commands, "producer", _producer, "send as fast as told", parents=parents)
-    sender.add_argument("-b", "--batch", type=int, default=1, help="messages a request (1)")
+    sender.add_argument("-b", "--batch", type=many, default=1, help="messages a request (1)")
     sender.add_argument("-k", "--keys", action="store_true", help="give each message a key")
     sender.add_argument("-l", "--tag", help="give each message this tag")
-    sender.add_argument("--compress", type=int, default=0, metavar="N", help="bodies over N bytes")
+    sender.add_argument(
+        "-p", "--properties", type=some, default=0, metavar="N", help="add a property of N bytes"
+    )
+    sender.add_argument("--compress", type=some, default=0, metavar="N", help="bodies over N bytes")
     sender.add_argument("--oneway", action="store_true", help="ask for no answers")
     sender.add_argument("-g", "--group", default="contrail-bench", help="producer group")
     taker = sub_command(
         commands, "consumer", _consumer, "consume as fast as it goes", parents=parents
     )
     taker.add_argument("-g", "--group", default="contrail-bench", help="consumer group")
-    taker.add_argument("-b", "--batch", type=int, default=32, help="messages a call (32)")
-    taker.add_argument("--pull", type=int, default=32, metavar="N", help="messages a pull (32)")
+    taker.add_argument("-b", "--batch", type=many, default=32, help="messages a call (32)")
+    taker.add_argument("--pull", type=many, default=32, metavar="N", help="messages a pull (32)")
     choice = taker.add_mutually_exclusive_group()
     choice.add_argument("--tags", metavar="EXPR", help="filter by tags")
     choice.add_argument("--sql", metavar="EXPR", help="filter by SQL")
@@ -304,13 +336,14 @@ def parser() -> argparse.ArgumentParser:
     both = sub_command(commands, "latency", _latency, "from a send to a consumer", parents=parents)
     for command, workers in ((sender, 64), (taker, 20), (both, 64)):
         command.add_argument("-t", "--topic", default=TOPIC, help=f"({TOPIC})")
-        command.add_argument("-w", "--workers", type=int, default=workers, help=f"({workers})")
-        command.add_argument("-q", "--quantity", type=int, default=0, help="stop after so many")
-        command.add_argument("--duration", type=float, metavar="S", help=f"({DURATION_S:g})")
+        command.add_argument("-w", "--workers", type=many, default=workers, help=f"({workers})")
+        command.add_argument("-q", "--quantity", type=some, default=0, help="stop after so many")
+        command.add_argument("--duration", type=_positive, metavar="S", help=f"({DURATION_S:g})")
         json_option(command)
     for command, rate in ((sender, 0.0), (both, 1000.0)):
-        command.add_argument("-s", "--size", type=int, default=128, help="bytes of a body (128)")
+        command.add_argument("-s", "--size", type=many, default=128, help="bytes of a body (128)")
+        said = f"{rate:g}" if rate else "as fast as it goes"
         command.add_argument(
-            "--rate", type=float, default=rate, help=f"messages a second ({rate:g})"
+            "--rate", type=_positive, default=rate, help=f"messages a second ({said})"
         )
     return top
