@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from contrailmq.errors import ConfigError
@@ -55,6 +55,7 @@ def test_packing_loses_and_repeats_nothing(ranges: list[QueueRange], count: int)
 
 
 @given(st.dictionaries(st.integers(0, 9), st.integers(0, 500), min_size=1), st.integers(1, 900))
+@example({0: 1, 1: 1, 2: 4}, 3)
 def test_a_limit_is_kept_and_starves_nobody(waiting: dict[int, int], rows: int) -> None:
     starts = {_queue(number): 7 * number for number in waiting}
     ends = {_queue(number): 7 * number + size for number, size in waiting.items()}

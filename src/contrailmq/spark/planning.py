@@ -77,13 +77,17 @@ def limited(starts: Offsets, ends: Offsets, rows: int) -> dict[MessageQueue, int
     total = sum(waiting.values())
     if total <= rows:
         return dict(ends)
-    shares = {queue: rows * size // total for queue, size in waiting.items()}
+    shares = dict.fromkeys(waiting, 0)
+    for queue in sorted(queue for queue, size in waiting.items() if size)[:rows]:
+        shares[queue] = 1
+    rest = rows - sum(shares.values())
+    more = {queue: size - shares[queue] for queue, size in waiting.items()}
+    total = sum(more.values())
+    for queue, size in more.items():
+        shares[queue] += rest * size // total
     left = rows - sum(shares.values())
-    hungry = sorted(waiting, key=lambda queue: (shares[queue] > 0, queue))
-    for queue in hungry:
-        if left == 0:
-            break
-        if shares[queue] < waiting[queue]:
+    for queue in sorted(more):
+        if left and shares[queue] < waiting[queue]:
             shares[queue] += 1
             left -= 1
     return {queue: starts[queue] + shares[queue] for queue in ends}
