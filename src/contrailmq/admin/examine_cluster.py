@@ -69,7 +69,11 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
                 _unreachable(admin, chart, name, address, error=str(error))
                 continue
             except BrokerError as error:
-                chart.add(Severity.WARNING, "broker", f"{name} {address}: {error}")
+                chart.add(
+                    Severity.WARNING, "broker", f"{name} {address} refuses to tell its state: {error}",
+                    cause="it wants a signed request, or is of a version that has no such request",
+                    fix="contrail doctor --access-key KEY --secret-key KEY",
+                )  # fmt: skip
                 continue
             chart.ok("broker", f"{name} {address} answers")
             if number == 0:
@@ -81,6 +85,7 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
         chart.add(
             Severity.NOTE, "version", f"brokers differ in version: {', '.join(sorted(versions))}",
             cause="an upgrade is under way, or was left half done",
+            fix="stop the older ones, one at a time, and start the new version over their stores",
         )  # fmt: skip
     elif versions:
         chart.ok("version", f"all brokers speak {versions.pop()}")
@@ -151,7 +156,11 @@ async def examine_permissions(admin: AdminClient, chart: Chart, masters: Mapping
             config = await admin.broker_config(address)
             topics = await admin.topic_configs(address)
         except ContrailError as error:
-            chart.add(Severity.WARNING, "permission", f"{name}: {error}")
+            chart.add(
+                Severity.WARNING, "permission", f"{name} does not tell its settings: {error}",
+                cause="it wants a signed request, or went away while we looked",
+                fix="contrail doctor --access-key KEY --secret-key KEY",
+            )  # fmt: skip
             continue
         perm = int(config.get("brokerPermission") or 6)
         if perm & 6 != 6:

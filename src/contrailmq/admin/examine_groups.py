@@ -132,6 +132,7 @@ def _progress(chart: Chart, group: str, before: GroupVisit, after: GroupVisit) -
     if not stuck and lag >= LAG_NOTE:
         chart.add(
             Severity.NOTE, "group", f"group {group} is {lag:,} behind, and moving",
+            cause="more comes than its members take, or they have just come back",
             fix="more members, up to one a queue; or more workers in each",
         )  # fmt: skip
 

@@ -36,10 +36,8 @@ class Chart:
         """A check that found nothing wrong."""
         self.findings.append(Finding(check=check, severity=Severity.OK, text=text))
 
-    def add(
-        self, severity: Severity, check: str, text: str, *, cause: str = "", fix: str = ""
-    ) -> None:
-        """A check that found something."""
+    def add(self, severity: Severity, check: str, text: str, *, cause: str, fix: str) -> None:
+        """A check that found something: why it is so, and what to do."""
         self.findings.append(
             Finding(check=check, severity=severity, text=text, cause=cause, fix=fix)
         )
