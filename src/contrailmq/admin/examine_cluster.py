@@ -70,7 +70,7 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
                 continue
             except BrokerError as error:
                 chart.add(
-                    Severity.WARNING, "broker", f"{name} {address} does not tell its state: {error}",
+                    Severity.WARNING, "broker", f"{name} {address} tells no state: {error}",
                     cause="it wants a signed request, or is of a version that has no such request",
                     fix="contrail doctor --access-key KEY --secret-key KEY",
                 )  # fmt: skip
