@@ -11,7 +11,8 @@
  * seen by every request it delays (no coordinated omission); the run ends when all that were due are
  * answered, and what is not answered ten seconds after the last was due counts as an error.
  *
- * -N ends a closed loop of sends after exactly so many messages, for equal fills of two brokers.
+ * -N ends a closed loop of sends when exactly so many messages are stored, for equal fills of two
+ * brokers; a refused one is replaced.
  * -o pulls every queue once, to its end, instead of beginning again ("caught_up" says whether it did).
  *
  * -x writes binary headers.  -T n spreads the load over n topics named topic-0 ... topic-(n-1).
@@ -328,7 +329,11 @@ static void handle(Connection *c, const char *frame, uint32_t size, uint64_t now
     answered++;
     if (*mode != 'p') {
         if (code == 0) messages += batch ? batch : 1;
-        else { errors++; error_code_last = code; }
+        else {
+            errors++;
+            error_code_last = code;
+            messages_issued -= batch ? batch : 1; /* with -N: another takes its place */
+        }
         return;
     }
     int queue = c->slot_queue[slot];
@@ -412,7 +417,7 @@ static void run_load(void) {
                 flush_out(c, epoll);
             }
             if (issued < total && begin_at + issued * gap > now) next = begin_at + issued * gap;
-        } else if ((messages_max && messages + errors >= messages_max) || readers_done == connections)
+        } else if ((messages_max && messages >= messages_max) || readers_done == connections)
             break;
         int n = gap ? wait_until(epoll, events, 512, next) : epoll_wait(epoll, events, 512, 100);
         for (int i = 0; i < n; i++) {
