@@ -178,7 +178,7 @@ class SendLane:
             if self.is_open and self.follower.is_ready():
                 position = self._serve_sends(start, end, connection, out)
             if position != end and self.ended == _OTHER:
-                position = self.host.other(buffer, position, end, out)
+                position = self.host.other(buffer, position, end, connection, out)
             if position == start or end - position < _FRAMES_SIZE_MIN:
                 break
             start = position

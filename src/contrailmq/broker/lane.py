@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from contrailmq._native.batch_lane import BatchLane
 from contrailmq._native.lane import LaneTopic, SendLane
 from contrailmq._native.log import Origin
 from contrailmq._native.queues import QueueWriter
@@ -32,6 +33,7 @@ from contrailmq.protocol.codes import Language, ResponseCode
 from contrailmq.protocol.command import RESPONSE_FLAG, VERSION_ORDINAL, Command, decode
 from contrailmq.protocol.frame import FrameDecoder
 from contrailmq.protocol.names import is_retry_topic
+from contrailmq.protocol.properties import PROPERTY_WAIT, decode_properties_text
 from contrailmq.store.group_commit import Outcome
 from contrailmq.store.settings import FlushDiskType
 from contrailmq.store.store import Store
@@ -63,17 +65,13 @@ class BrokerLane:
         self._writer = store.log.writer
         self._accept_ms = 0
         self._held_size = 0
-        self._core = SendLane(
-            self._writer,
-            self,
-            identity.store_host,
-            store.settings.message_size_max,
-            _answer_parts(send.answer_fields),
-        )
-        core = self._core
-        core.wait_matters = store.settings.flush_disk_type is FlushDiskType.SYNC
-        core.follower = store.follower
-        core.now_ms = clock.now_ms
+        limit, parts = store.settings.message_size_max, _answer_parts(send.answer_fields)
+        self._core = core = SendLane(self._writer, self, identity.store_host, limit, parts)
+        self._batches = BatchLane(self._writer, self, identity.store_host, limit, parts)
+        for lane in (core, self._batches):
+            lane.wait_matters = store.settings.flush_disk_type is FlushDiskType.SYNC
+            lane.follower = store.follower
+            lane.now_ms = clock.now_ms
         core.revision = revision
         core.queues = store.queues
         core.kept_size = READ_SIZE
@@ -82,20 +80,28 @@ class BrokerLane:
 
     def decide_anew(self) -> None:
         """The broker's tables, or the store's queues, have changed."""
-        self._core.body_size_max = self._store.settings.message_size_max
+        limit = self._store.settings.message_size_max
+        self._core.body_size_max = self._batches.body_size_max = limit
+        self._batches.forget()
         self._pulls.forget()
         # A broker told to wait before it accepts sends has no lane for them; it is restarted, or
         # told otherwise, and then decides anew.
         self._accept_ms = self._live.now.start_accept_send_ms
         self._steer()
 
-    def other(self, buffer: bytearray, start: int, end: int, out: list[Buffer]) -> int:
-        """Take what is no send; where the first frame lies that was not taken."""
-        return self._pulls.run(buffer, start, end, out=out) if self._pulls.is_open else start
+    def other(
+        self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
+    ) -> int:
+        """Take what is no single send; where the first frame lies that was not taken."""
+        position = self._pulls.run(buffer, start, end, out=out) if self._pulls.is_open else start
+        if position == start:
+            position = self._batches.serve_batches(buffer, start, end, connection, out)
+        return position
 
     def release(self) -> None:
         """The buffer of the last read may be resized now."""
         self._pulls.release()
+        self._batches.release()
 
     def origin(self, connection: Connection) -> Origin:
         """What all records of a connection share; kept with it."""
@@ -114,13 +120,24 @@ class BrokerLane:
             return None
         return LaneTopic(topic, decision.queue_limit)
 
+    def batch_origin(self, text: bytes, born_host: bytes) -> Origin | None:
+        """What stands behind the properties of each message of a batch whose own are ``text``."""
+        try:
+            properties = decode_properties_text(text.decode())
+            suffix = self._send.batch_suffix(properties)
+        except (UnicodeDecodeError, BrokerError):
+            return None
+        if self._core.wait_matters and properties.get(PROPERTY_WAIT) == "false":
+            return None
+        return Origin(born_host, self._identity.store_host, suffix)
+
     def queue(self, topic: bytes, queue_id: int) -> QueueWriter:
         """The queue a message goes to."""
         return self._store.writing.queue(topic.decode(), queue_id)
 
     def settle(self) -> None:
         """Hand what was counted here to the broker's counters."""
-        for entry in self._core.take_touched():
+        for entry in (*self._core.take_touched(), *self._batches.take_touched()):
             topic = entry.topic.decode()
             for queue_id in range(entry.queue_count):
                 count, size = entry.take(queue_id)
@@ -136,7 +153,8 @@ class BrokerLane:
         )
 
     def _steer(self) -> None:
-        self._core.is_open = self._held_size <= HELD_SIZE_MAX and not self._accept_ms
+        is_open = self._held_size <= HELD_SIZE_MAX and not self._accept_ms
+        self._core.is_open = self._batches.is_open = is_open
 
     def _release(self, reply: bytes, connection: Connection, outcome: Outcome) -> None:
         self._held_size -= len(reply)

@@ -244,16 +244,13 @@ class SendMessage:
         if is_retry_topic(header.topic):
             raise IllegalMessage(f"batch request does not support retry group {header.topic}")
         properties = decode_properties_text(header.properties or "")
-        if _level(properties) > 0 or properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
-            raise IllegalMessage("a batch can be neither delayed nor transactional")
         # Each inner message keeps its own unique key; the batch's stands in the answer only.
         unique_key = properties.pop(PROPERTY_UNIQUE_KEY, None) or self._ids.next()
-        properties.update(self._added)
         message = NewMessage(
             header.topic,
             queue_id,
             b"",
-            encode_properties(properties),
+            self.batch_suffix(properties),
             flag=header.flag,
             sys_flag=header.sys_flag | decision.sys_flag,
             born_ms=header.born_timestamp,
@@ -272,6 +269,15 @@ class SendMessage:
         )
         answer = self._when_durable(reply, appended.end_offset, wait=message.wait)
         return self._when_saved(answer) if is_new else answer
+
+    def batch_suffix(self, properties: dict[str, str]) -> bytes:
+        """What stands behind the properties of each message of a batch.
+
+        ``properties`` are the batch's own, without its unique key; raises a refusal.
+        """
+        if _level(properties) > 0 or properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
+            raise IllegalMessage("a batch can be neither delayed nor transactional")
+        return encode_properties({**properties, **self._added})
 
     def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
         """Everything that is checked before a message is looked at; returns its queue."""
