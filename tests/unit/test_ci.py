@@ -1,0 +1,92 @@
+"""``.ci/run`` over stand-ins: steps beside others, limits, the table, the exit code."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKEFILE = """\
+.venv/.stamps/native: ; @touch $@
+check: ; @echo checked
+test: ; @echo tested; test ! -e broken
+interop: ; @if test -e endless; then echo $$$$ > endless; exec sleep 100; fi
+spark: ; @echo sparked
+.PHONY: check test interop spark
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A repository of stand-ins."""
+    for name in (".ci", ".venv/bin", ".venv/.stamps"):
+        (tmp_path / name).mkdir(parents=True)
+    text = (ROOT / ".ci" / "run").read_text()
+    assert "[interop]=" in text
+    (tmp_path / ".ci" / "run").write_text(re.sub(r"\[interop\]=\d+", "[interop]=2", text))
+    (tmp_path / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "python $*"\n')
+    for program in (".ci/run", ".venv/bin/python"):
+        (tmp_path / program).chmod(0o755)
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    return tmp_path
+
+
+def _run(folder: Path, *steps: str) -> tuple[int, str, dict[str, str]]:
+    """Exit code, what was said, and the table: step to result."""
+    done = subprocess.run(
+        [".ci/run", *steps], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    rows = re.findall(r"^(\w+) +(ok|FAILED) +\d+ s$", done.stdout, re.MULTILINE)
+    return done.returncode, done.stdout + done.stderr, dict(rows)
+
+
+def test_all_steps_run_and_are_in_the_table(folder: Path) -> None:
+    code, said, table = _run(folder)
+    steps = ["prepare", "check", "test", "slow", "interop", "spark", "soak", "total"]
+    assert (code, list(table), set(table.values())) == (0, steps, {"ok"})
+    for words in ("checked", "tested", "sparked", "-m soak ", "slow or crash or fuzz"):
+        assert said.count(words) == 1, words
+
+
+def test_a_failure_does_not_stop_the_others(folder: Path) -> None:
+    (folder / "broken").touch()
+    code, said, table = _run(folder)
+    assert code == 1
+    assert {step for step, result in table.items() if result == "FAILED"} == {"test", "total"}
+    assert "sparked" in said
+
+
+def _is_gone(folder: Path) -> bool:
+    number = int((folder / "endless").read_text())
+    return not Path(f"/proc/{number}").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_step_that_hangs_is_ended_at_its_limit(folder: Path) -> None:
+    (folder / "endless").touch()
+    code, said, table = _run(folder, "interop", "spark")
+    assert (code, table) == (1, {"interop": "FAILED", "spark": "ok", "total": "FAILED"})
+    assert "step interop was ended at its limit of 2 s" in said
+    assert _is_gone(folder)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_what_is_interrupted_leaves_no_process(folder: Path) -> None:
+    (folder / "endless").touch()
+    process = subprocess.Popen([".ci/run", "interop"], cwd=folder, stdout=subprocess.PIPE)
+    with process:
+        while not (folder / "endless").read_text().strip():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 130
+    assert _is_gone(folder)
+
+
+def test_a_step_nobody_knows_is_refused(folder: Path) -> None:
+    code, said, table = _run(folder, "nonsense")
+    assert (code, table) == (2, {})
+    assert "there is no step nonsense" in said
