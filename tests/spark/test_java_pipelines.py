@@ -127,7 +127,7 @@ def test_who_is_unknown_or_may_not_is_refused(spark: Any, java: JavaCluster) -> 
     accounts: list[tuple[dict[str, str], str]] = [
         ({}, "accessKey"),
         ({"accessKey": KEY, "secretKey": "wrong-secret"}, "[Ss]ignature"),
-        ({"accessKey": "nobody", "secretKey": SECRET}, "accessKey"),
+        ({"accessKey": "nobody", "secretKey": SECRET}, "nobody"),
     ]
     for account, reason in accounts:
         reader = spark.read.format("rocketmq").options(**where, **account, topics="orders")

@@ -1,4 +1,4 @@
-"""A real cluster: master and two workers as processes; one worker is killed on the way."""
+"""A real cluster: master and two workers as processes; workers are killed on the way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -101,83 +101,67 @@ class Standalone:
             time.sleep(0.2)
 
 
-@pytest.fixture(scope="module")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    """A master and two workers, for all tests here."""
-    found = Standalone(tmp_path_factory.mktemp("standalone"))
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[Standalone]:
+    """A master and two workers."""
+    found = Standalone(tmp_path)
     try:
         yield found
     finally:
         found.close()
 
 
-def test_batch_stream_and_sink_with_a_worker_lost(
+def test_everything_with_workers_lost(
     spark: Any, standalone: Standalone, cluster: ClusterThread, tmp_path: Path
 ) -> None:
-    for topic in ("in", "out", "copy"):
-        cluster.create_topic(topic, queues=4)
-    send(cluster.name_servers, "in", range(TOTAL), size=100)
-    common = ["--name-servers", cluster.name_servers, "--master", standalone.address]
-    stores = ",".join(map(str, cluster.stores))
-    batch = _driver(tmp_path, "batch", *common, "--stores", stores)
-    assert json.loads(_end(batch, tmp_path)) == [TOTAL, TOTAL, sum(range(TOTAL)), TOTAL]
-
-    checkpoint = tmp_path / "check"
-    stream = [*common, "--checkpoint", str(checkpoint), "--limit", "500", "--now"]
-    driver = _driver(tmp_path, "topic", *stream)
-    deadline = time.monotonic() + 180
-    while len(list((checkpoint / "topic" / "commits").glob("[0-9]*"))) < 4:
-        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
-        assert time.monotonic() < deadline, "the stream does not get on"
-        time.sleep(0.02)
-    standalone.kill_worker()
-    driver.communicate(timeout=300)
-    if driver.returncode != 0:  # a lost executor may end the query: it goes on where it was
-        _end(_driver(tmp_path, "topic", *stream), tmp_path)
-    _check(spark, cluster, "out", "copy")
-
-
-def test_the_pipelines_with_a_worker_lost(
-    spark: Any, standalone: Standalone, cluster: ClusterThread, tmp_path: Path
-) -> None:
-    standalone.complete()
-    for topic in ("in", "restored", "replayed", "%DLQ%billing", "redriven"):
+    """One driver: batch, files, sink, stream and every pipeline; two workers are lost."""
+    for topic in ("in", "out", "copy", "restored", "replayed", "%DLQ%billing", "redriven"):
         cluster.create_topic(topic, queues=4)
     send(cluster.name_servers, "%DLQ%billing", range(DEAD))
-    for first in range(0, TOTAL, TOTAL // 8):
+    for first in range(0, TOTAL, TOTAL // 8):  # some seconds of traffic
         send(cluster.name_servers, "in", range(first, first + TOTAL // 8), size=100)
         time.sleep(0.5)
-    common = ["--name-servers", cluster.name_servers, "--master", standalone.address]
-    driver = _driver(tmp_path, "pipelines", *common, "--out", str(tmp_path), "--speed", "0.4")
-    deadline = time.monotonic() + 240
-    while not 0 < _count(cluster, "replayed") < TOTAL:
-        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
-        assert time.monotonic() < deadline, "the replay does not begin"
-        time.sleep(0.02)
-    standalone.kill_worker()  # its tasks are run again by the other one
+    driver = _driver(
+        tmp_path, "all", "--name-servers", cluster.name_servers, "--master", standalone.address,
+        "--stores", ",".join(map(str, cluster.stores)), "--checkpoint", str(tmp_path / "check"),
+        "--out", str(tmp_path), "--limit", "1000", "--speed", "0.4", "--now",
+    )  # fmt: skip
+    commits = tmp_path / "check" / "topic" / "commits"
+    _await(lambda: len(list(commits.glob("[0-9]*"))) >= 4, driver, tmp_path)
+    standalone.kill_worker()
+    _await(lambda: _count(cluster, "out") == TOTAL, driver, tmp_path)
+    standalone.complete()
+    _await(lambda: _count(cluster, "replayed") > 0, driver, tmp_path)
+    assert _count(cluster, "replayed") < TOTAL
+    standalone.kill_worker()  # tasks that were sending are run again by the other one
     done = json.loads(_end(driver, tmp_path))
-    for name in ("archive", "restore", "sql", "audit"):
+    assert done["batch"] == [TOTAL, TOTAL, sum(range(TOTAL))]
+    for name in ("files", "archive", "restore", "sql"):
         assert done[name] == TOTAL, name
     assert done["redrive"] == _count(cluster, "redriven") == DEAD
-    _check(spark, cluster, "restored", "replayed")
+    assert done["audit"] == TOTAL + DEAD
+    assert (tmp_path / "audit" / "report.html").exists()
+    for topic in ("copy", "out", "restored", "replayed"):
+        reader = spark.read.format("rocketmq")
+        reader = reader.options(nameServers=cluster.name_servers, topics=topic)
+        numbers = [int(row[0]) for row in reader.load().selectExpr("properties['n']").collect()]
+        assert sorted(numbers) == list(range(TOTAL)), topic
     frame = spark.read.parquet(str(tmp_path / "archive")).selectExpr("properties['n']")
     assert sorted(int(row[0]) for row in frame.collect()) == list(range(TOTAL))
-    assert (tmp_path / "audit" / "report.html").exists()
+
+
+def _await(condition: Callable[[], bool], driver: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
+        assert time.monotonic() < deadline, "the driver does not get on"
+        time.sleep(0.05)
 
 
 def _count(cluster: ClusterThread, topic: str) -> int:
     given = source_options({"nameServers": cluster.name_servers, "topics": topic})
     with closing(Brokers(given.access)) as brokers:
         return sum(brokers.end_offsets(brokers.readable_queues(given)).values())
-
-
-def _check(spark: Any, cluster: ClusterThread, *topics: str) -> None:
-    """Every number is there once."""
-    for topic in topics:
-        reader = spark.read.format("rocketmq")
-        reader = reader.options(nameServers=cluster.name_servers, topics=topic)
-        numbers = [int(row[0]) for row in reader.load().selectExpr("properties['n']").collect()]
-        assert sorted(numbers) == list(range(TOTAL)), topic
 
 
 def _driver(tmp_path: Path, job: str, *options: str) -> subprocess.Popen[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,19 @@ def test_a_broker_that_restarts_under_the_writer(
     restart.join()
     rows = _rows(spark, cluster, "out")
     assert sorted(int(bytes(row.body)) for row in rows) == list(range(60000))
+
+
+def test_a_thread_of_its_own_writes(spark: Any, cluster: ClusterThread) -> None:
+    """Spark looks for the format in the thread's active session; ``session`` sees to that."""
+    from contrailmq.spark import session
+
+    cluster.create_topic("out", queues=2)
+    frame = spark.range(100).selectExpr("cast(id as string) as body")
+
+    def write() -> None:
+        assert session() is spark
+        _write(frame, cluster, topic="out")
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(write).result(120)
+    assert len(_rows(spark, cluster, "out")) == 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ def _stream(spark: Any, cluster: ClusterThread, **options: str) -> Any:
         .options(nameServers=cluster.name_servers, **options)
         .load()
     )
+
+
+def _read(spark: Any, cluster: ClusterThread, **options: str) -> Any:
+    reader = spark.read.format("rocketmq").options(nameServers=cluster.name_servers, **options)
+    return reader.load()
 
 
 def _drain(frame: Any, out: Path, checkpoint: Path) -> Any:
@@ -197,27 +203,37 @@ def test_a_restarted_broker_does_not_end_a_stream(
     spark: Any, cluster: ClusterThread, tmp_path: Path
 ) -> None:
     cluster.create_topic("orders", queues=2)
+    cluster.create_topic("copy", queues=2)
     send(cluster.name_servers, "orders", range(1000))
     frame = _stream(
         spark, cluster, topics="orders", startingOffsets="earliest", maxOffsetsPerTrigger="100"
     )
     query = (
-        frame.writeStream.format("parquet")
+        frame.writeStream.format("rocketmq")
+        .options(nameServers=cluster.name_servers, topic="copy", delivery="effectively-once")
         .option("checkpointLocation", str(tmp_path / "check"))
-        .option("path", str(tmp_path / "out"))
         .trigger(processingTime="20 milliseconds")
         .start()
     )
     try:
+        deadline = time.monotonic() + 60
+        while len(query.recentProgress) < 2:
+            assert time.monotonic() < deadline and query.isActive
+            time.sleep(0.05)
+        # One after the other, and all of them: then the name server does not know the topic.
         cluster.stop_broker(0)
         cluster.start_broker(0)
+        cluster.stop_broker(0)
         cluster.stop_broker(1)
+        time.sleep(1)
+        cluster.start_broker(0)
         cluster.start_broker(1)
         send(cluster.name_servers, "orders", range(1000, 1500))
         query.processAllAvailable()
     finally:
         query.stop()
-    assert _numbers(spark, tmp_path / "out") == list(range(1500))
+    rows = _read(spark, cluster, topics="copy").select("body").collect()
+    assert sorted(json.loads(bytes(row.body))["n"] for row in rows) == list(range(1500))
 
 
 def test_lost_messages_are_named_or_passed(

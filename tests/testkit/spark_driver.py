@@ -3,10 +3,11 @@
     python spark_driver.py JOB --name-servers … --checkpoint … --out … [--master …] [--now]
 
 Jobs: ``topic`` streams topic ``in`` into topic ``out`` effectively once, ``both`` does so and
-streams it into Parquet files at the same time, ``batch`` counts topic ``in`` by number and copies
-it to topic ``copy``, and counts it once more in the directories ``--stores``, ``pipelines``
-archives topic ``in`` to ``--out``, restores that into ``restored``, replays it into ``replayed``,
-counts it with SQL, redrives the dead letters of ``billing`` into ``redriven`` and audits.
+streams it into Parquet files at the same time.  ``all`` counts topic ``in`` by number, copies it to
+topic ``copy``, counts it once more in the directories ``--stores``, streams it into ``out``, and
+runs the pipelines: archives it to ``--out``, restores that into ``restored``, replays it into
+``replayed``, counts it with SQL, redrives the dead letters of ``billing`` into ``redriven`` and
+audits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
+
 from contrailmq.pipelines import archive, audit, query, redrive, replay, restore
 from contrailmq.pipelines.places import Archive, Cluster
 from contrailmq.spark import session
@@ -26,7 +29,7 @@ from contrailmq.spark import session
 def main() -> None:
     """Run one job; ``--now`` ends it when everything that is there has been read."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("job", choices=("topic", "both", "batch", "pipelines"))
+    parser.add_argument("job", choices=("topic", "both", "all"))
     parser.add_argument("--name-servers", required=True)
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--out", default="")
@@ -49,16 +52,16 @@ def main() -> None:
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
     spark = session("spark-driver", master=options.master, settings=settings)
-    if options.job == "batch":
-        _batch(spark, options)
-    elif options.job == "pipelines":
-        _pipelines(spark, options)
+    if options.job == "all":
+        found = {**_batch(spark, options), **_stream_on(spark, options)}
+        found |= _pipelines(spark, options)
+        sys.stdout.write(json.dumps(found) + "\n")
     else:
         _stream(spark, options)
     spark.stop()
 
 
-def _batch(spark: Any, options: argparse.Namespace) -> None:
+def _batch(spark: Any, options: argparse.Namespace) -> dict[str, Any]:
     reader = spark.read.format("rocketmq")
     frame = reader.options(nameServers=options.name_servers, topics="in", minPartitions="6").load()
     numbers = frame.selectExpr("cast(properties['n'] as bigint) as n")
@@ -72,13 +75,25 @@ def _batch(spark: Any, options: argparse.Namespace) -> None:
     stores = spark.read.format("rocketmq-store")
     files = stores.options(path=options.stores, topics="in", minPartitions="4").load()
     distinct = files.selectExpr("count(distinct properties['n'])").first()[0]
-    sys.stdout.write(json.dumps([*row, distinct]) + "\n")
+    return {"batch": list(row), "files": distinct}
 
 
-def _pipelines(spark: Any, options: argparse.Namespace) -> None:
+def _stream_on(spark: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Stream to the end; a lost executor may end the query, which then goes on where it was."""
+    for attempt in range(3):
+        try:
+            _stream(spark, options)
+        except StreamingQueryException:
+            continue
+        return {"streams": attempt + 1}
+    raise RuntimeError("the stream does not end")
+
+
+def _pipelines(spark: Any, options: argparse.Namespace) -> dict[str, Any]:
     place = Cluster(name_servers=options.name_servers)
     path = f"{options.out}/archive"
-    rows = {"archive": archive.run(spark, place, path, topics=["in"], batch_rows=5000).rows}
+    rows: dict[str, Any] = {}
+    rows["archive"] = archive.run(spark, place, path, topics=["in"], batch_rows=5000).rows
     rows["restore"] = restore.run(spark, path, place, to="restored", topics=["in"]).rows
     rows["replay"] = replay.run(
         spark,
@@ -95,7 +110,7 @@ def _pipelines(spark: Any, options: argparse.Namespace) -> None:
     dead = redrive.run(spark, place, groups=["billing"], to="redriven")
     rows["redrive"] = dead.facts.get(redrive.SENT, 0)
     rows["audit"] = audit.run(spark, place, f"{options.out}/audit", topics=["in"]).rows
-    sys.stdout.write(json.dumps(rows) + "\n")
+    return rows
 
 
 def _stream(spark: Any, options: argparse.Namespace) -> None:

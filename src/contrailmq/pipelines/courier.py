@@ -20,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from contrailmq.clock import Clock
-from contrailmq.errors import ContrailError, NetworkError, error_of
+from contrailmq.errors import ContrailError, NetworkError, NoRoute, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.query import QueryMessageRequest
@@ -55,7 +55,7 @@ class Courier:
         # The outbox gives up at the first break: what to send again is decided here.
         self._options = replace(options, access=replace(options.access, patience_s=0.0))
         self._numbering = Numbering(bytes(8), bytes(4))
-        self._asking = Brokers(options.access, clock=clock)
+        self._asking = Brokers(options.access, clock=clock)  # asks first: unknown topics fail there
         self._open()
 
     def close(self) -> None:
@@ -77,12 +77,15 @@ class Courier:
                 return
             except ContrailError as error:
                 self._forget()
-                if not isinstance(error, NetworkError) and not getattr(error, "retryable", False):
+                is_passing = isinstance(error, NetworkError | NoRoute)
+                if not is_passing and not getattr(error, "retryable", False):
                     raise
                 log.warning("sending interrupted rows=%s error=%s", batch.num_rows, error)
                 patience.pause(error)
             pause(SETTLE_S)
+            self._asking.route_patience_s = self._access.patience_s
             there = self._there(batch, names)
+            self._asking.route_patience_s = 0.0
             if any(there):
                 patience.renew()
             fresh = [row for row, known in enumerate(there) if not known]

@@ -78,8 +78,15 @@ class Patience:
 class Brokers:
     """The brokers of a cluster, as one task or planner sees them."""
 
-    def __init__(self, access: Access, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, access: Access, *, clock: Clock | None = None, route_patience_s: float = 0.0
+    ) -> None:
+        """``route_patience_s``: for so long a topic may be unknown, in ``patiently``.
+
+        Name servers forget a topic when the last of its brokers goes, also if that comes back.
+        """
         self.access = access
+        self.route_patience_s = route_patience_s
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._wires: dict[str, Wire] = {}
         self._routes: dict[str, tuple[int, TopicRouteData]] = {}
@@ -111,9 +118,13 @@ class Brokers:
     def patiently(self, attempt: Callable[[], T]) -> T:
         """What ``attempt`` answers, tried again while the cluster cannot be reached."""
         patience = Patience(self.access.patience_s, clock=self._clock)
+        routeless = Patience(self.route_patience_s, clock=self._clock)
         while True:
             try:
                 return attempt()
+            except NoRoute as error:
+                self._routes.clear()
+                routeless.pause(error)
             except (NetworkError, SystemBusy) as error:
                 log.info("trying again error=%s", error)
                 self._routes.clear()
@@ -158,9 +169,10 @@ class Brokers:
         return route
 
     def address(self, broker: str, topic: str) -> str:
-        """Where to read from a broker: its primary, or a replica when there is none."""
-        if broker not in self._addresses or topic not in self._routes:
-            self.route(topic)
+        """Where to read from a broker that had the topic: its primary, or else a replica."""
+        is_known = broker in self._addresses and topic in self._routes
+        if not is_known and self.find_route(topic) is None:
+            raise NetworkError(f"topic {topic} has no route now: its brokers are away")
         found = reading_address(self._addresses.get(broker, {}), 0)
         if found is None:
             raise NetworkError(f"broker {broker} is not in the route of topic {topic} now")

@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -31,6 +31,8 @@ from contrailmq.spark.outbox import Outbox
 from contrailmq.spark.sink_rows import Numbering, RowBatch, check_columns
 
 log = logging.getLogger(__name__)
+
+ROUTE_PATIENCE_S: Final = 20.0  # a stream's topic may be unknown while its only broker restarts
 
 
 class Written(WriterCommitMessage):
@@ -76,7 +78,14 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             batch = context.getLocalProperty("streaming.sql.batchId")
         if self._options.once and (query is None or batch is None):
             raise ConfigError("Spark does not say which query and batch this is; set queryId")
-        return write_rows(iterator, self._options, query=query, batch=batch or "")
+        patience_s = min(ROUTE_PATIENCE_S, self._options.access.patience_s)
+        return write_rows(
+            iterator,
+            self._options,
+            query=query,
+            batch=batch or "",
+            route_patience_s=patience_s,
+        )
 
     def commit(self, messages: Any, batchId: int) -> None:
         """Everything is with the brokers already."""
@@ -99,6 +108,7 @@ def write_rows(
     *,
     query: str | None,
     batch: str,
+    route_patience_s: float = 0.0,
     clock: Clock | None = None,
 ) -> Written:
     """Send Arrow batches to their topics: what a task does. Returns when brokers have them."""
@@ -110,7 +120,7 @@ def write_rows(
     base = 0
     flags = options.compression.flags
     with (
-        closing(Brokers(options.access, clock=clock)) as brokers,
+        closing(Brokers(options.access, clock=clock, route_patience_s=route_patience_s)) as brokers,
         closing(Outbox(brokers, options, numbering=numbering, clock=clock)) as outbox,
     ):
         for arrow in batches:

@@ -64,6 +64,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The end of the next batch. What is before ``start`` has been processed."""
         self._tell(journal.reached(start))
+        if "to" in start:  # the topics were there before, so they may come back
+            self._brokers.route_patience_s = self._options.access.patience_s
 
         def find() -> Offset:
             queues = self._brokers.readable_queues(self._options)
