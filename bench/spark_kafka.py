@@ -186,14 +186,14 @@ class Bench:
             .trigger(processingTime="20 milliseconds")
             .start()
         )
-        for _ in range(15):
+        for _ in range(40):
             self.write(topic, 200, {}, headers=True)
             query.processAllAvailable()
         times = [
             p["durationMs"]["triggerExecution"]
             for p in query.recentProgress
             if p["numInputRows"] > 0
-        ][3:]
+        ][15:]
         query.stop()
         emit(
             name="small micro-batch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -35,6 +35,9 @@ def session(
     this very interpreter unless PYSPARK_PYTHON says otherwise.  With ``remote``, or SPARK_REMOTE in
     the environment, a session of a Spark Connect server, which has its own workers: only settings
     of SQL are asked of it.
+
+    The session becomes the active one of the calling thread.  Spark looks for the format of a
+    write there alone: a thread that only writes has to call this first.
     """
     given = {**SETTINGS, **(settings or {})}
     remote = remote or os.environ.get("SPARK_REMOTE")
@@ -51,4 +54,13 @@ def session(
         builder = builder.master(master)
     for name, value in given.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    found = builder.getOrCreate()
+    _activate(found)
+    return found
+
+
+def _activate(found: Any) -> None:
+    """Make a session the active one of this thread, as ``createDataFrame`` does in passing."""
+    if hasattr(found, "_jsparkSession"):  # a Connect server does that itself
+        sessions = found._jvm.org.apache.spark.sql.classic.SparkSession
+        sessions.setActiveSession(found._jsparkSession)
