@@ -134,8 +134,9 @@ def test_who_is_unknown_or_may_not_is_refused(spark: Any, java: JavaCluster) -> 
         with pytest.raises(Exception, match=reason):
             reader.load().count()
     reader_account = {"accessKey": "readerUser", "secretKey": "reader-secret-1"}
-    with pytest.raises(Exception, match=r"(?i)permission|no default"):
-        _send(spark, java, range(5), **where, **reader_account)
+    if java.version != "4.9.7":  # which does not look at who sends a batch
+        with pytest.raises(Exception, match=r"(?i)no default permission"):
+            _send(spark, java, range(5), **where, **reader_account)
     assert _read(spark, java, "orders", **reader_account).count() == 0
 
 
