@@ -34,6 +34,7 @@ class Script:
 
     def __init__(self, rng: random.Random) -> None:
         self.codes: list[int | None] = []  # None: no answer at all
+        self.late = 0  # the code of messages that are stored all the same
         self.requests: list[Command] = []
         self.connections: list[Connection] = []
         self._more = asyncio.Event()
@@ -47,11 +48,11 @@ class Script:
         code = self.codes.pop(0) if self.codes else 0
         if code is None:
             return None
-        if code:
+        if code and code != self.late:
             return request.refuse(code, "on purpose")
         offset = str(len(self.requests))
         fields = {"queueId": request.fields["e"], "queueOffset": offset, "msgId": "M" + offset}
-        return request.reply(fields=fields)
+        return request.reply(fields=fields, code=code)
 
     async def arrived(self, count: int) -> None:
         """Wait until so many sends have come, the first included."""
@@ -273,3 +274,46 @@ def test_room_is_bounded_on_the_short_way_too(frames: list[int]) -> None:
             assert "in_flight=0" in repr(producer)
 
     simulate(8, scenario)
+
+
+def test_equal_keys_share_a_queue_and_are_not_tried_elsewhere(frames: list[int]) -> None:
+    async def scenario(rng: random.Random) -> None:
+        script = Script(rng)
+        async with script.running() as producer:
+            for key in ("a", "b", "Aa", "BB", "\u00e9", "polygenelubricants"):
+                quick_one = await producer.send(Message("T", b"x"), key=key)
+                promised = await (await producer.submit(Message("T", b"x"), key=key))
+                assert len(frames) > 0
+                made = len(frames)
+                ordinary = await producer.send(Message("T", bytearray(b"x")), key=key)
+                assert len(frames) == made  # a mutable body goes the ordinary way
+                assert quick_one.queue == promised.queue == ordinary.queue
+            assert len(frames) == 12
+            script.codes = [int(ResponseCode.SYSTEM_BUSY), int(ResponseCode.SYSTEM_BUSY)]
+            before = len(script.requests)
+            with pytest.raises(type(error_of(int(ResponseCode.SYSTEM_BUSY), ""))):
+                await producer.send(Message("T", b"x"), key="a")
+            future = await producer.submit(Message("T", b"x"), key="a")
+            with pytest.raises(type(error_of(int(ResponseCode.SYSTEM_BUSY), ""))):
+                await future
+            assert len(script.requests) == before + 2
+            assert "in_flight=0" in repr(producer)
+
+    simulate(9, scenario)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_late_flush_is_a_success_when_nothing_is_left_to_try(
+    frames: list[int], retries: int
+) -> None:
+    async def scenario(rng: random.Random) -> None:
+        script = Script(rng)
+        late = int(ResponseCode.FLUSH_DISK_TIMEOUT)
+        script.late = late
+        async with script.running(retries=retries, retry_not_stored=True) as producer:
+            script.codes = [late] * (1 + retries)
+            receipt = await producer.send(Message("T", b"x"))
+            assert receipt.status.value == "FLUSH_DISK_TIMEOUT"
+            assert len(script.requests) == 2 + retries
+
+    simulate(10, scenario)

@@ -62,9 +62,13 @@ class RoundRobin:
 
 def by_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
     """The queue of a key: the same as Java's hash selector as long as the queues are the same."""
-    value = java_hash(key)
+    return queues[key_index(key, len(queues))]
+
+
+def key_index(key: str, count: int) -> int:
+    """Which of so many queues is a key's."""
     # SelectMessageQueueByHash: the remainder keeps its sign in Java, then its absolute value.
-    return queues[abs(value) % len(queues)]
+    return abs(java_hash(key)) % count
 
 
 def _next_of_other(

@@ -164,13 +164,13 @@ class Producer:
         ``timeout_s`` is for all tries together.
         """
         self._check_open()
-        free = key is None and queue is None and selector is None
+        free = queue is None and selector is None
         if free:
-            if self._settings.batch_size and self._accumulator.accepts(message):
+            if key is None and self._settings.batch_size and self._accumulator.accepts(message):
                 return await (await self.submit(message))
-            sent = self._quick.begin(message, timeout_s)
+            sent = self._quick.begin(message, timeout_s, key)
             if sent is not None:
-                return await self._quick.finish(sent, timeout_s)
+                return await self._quick.finish(sent, timeout_s, fixed=key is not None)
         outgoing = self._packer.pack(message)
         if key is not None:
             selector = _key_selector(key)
@@ -206,10 +206,10 @@ class Producer:
         A future whose error nobody fetches is logged: a message is never lost in silence.
         """
         self._check_open()
-        if key is None and not self._settings.batch_size:
-            sent = self._quick.begin(message, None)
+        if key is not None or not self._settings.batch_size:
+            sent = self._quick.begin(message, None, key)
             if sent is not None:
-                return self._quick.promise(sent)
+                return self._quick.promise(sent, fixed=key is not None)
         size = len(message.body) + 512
         if not self._budget.try_take(size):
             await self._budget.take(size)

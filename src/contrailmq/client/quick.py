@@ -20,6 +20,7 @@ from typing import Final
 
 from contrailmq._native.client import QuickSend, SendAnswers, SendTemplate, property_text
 from contrailmq.client.budget import Budget
+from contrailmq.client.choose import key_index
 from contrailmq.client.message import Message, Receipt, SendStatus
 from contrailmq.client.names import check_topic, wrap
 from contrailmq.client.outgoing import Outgoing
@@ -95,8 +96,13 @@ class QuickSends:
         """A route has changed: prepare topics anew."""
         self._topics.clear()
 
-    def begin(self, message: Message, timeout_s: float | None) -> QuickSend | None:
-        """Send now, taking room for it; None when it has to go the ordinary way."""
+    def begin(
+        self, message: Message, timeout_s: float | None, key: str | None = None
+    ) -> QuickSend | None:
+        """Send now, taking room for it; None when it has to go the ordinary way.
+
+        With a ``key`` its queue is fixed: ``finish`` and ``promise`` have to be told.
+        """
         topic = self._topics.get(message.topic)
         if topic is None:
             topic = self._prepare(message.topic)
@@ -108,8 +114,12 @@ class QuickSends:
         flag, text = message.flag, property_text(message, _RESERVED)
         if text is None or type(flag) is not int or not 0 <= flag <= _INT_MAX:
             return None
-        counter = topic.counter = topic.counter + 1
-        queue, template, connection = topic.places[counter % len(topic.places)]
+        if key is None:
+            index = topic.counter = topic.counter + 1
+            index %= len(topic.places)
+        else:
+            index = key_index(key, len(topic.places))
+        queue, template, connection = topic.places[index]
         if connection.close_reason is not None or connection.is_write_paused:
             self._topics.pop(message.topic, None)
             return None
@@ -136,8 +146,10 @@ class QuickSends:
         connection.send((template.frame(opaque, 0, born_ms, flag, encoded, body),))
         return sent
 
-    async def finish(self, sent: QuickSend, timeout_s: float | None) -> Receipt:
-        """The receipt of a send that has begun, after more tries if need be."""
+    async def finish(
+        self, sent: QuickSend, timeout_s: float | None, *, fixed: bool = False
+    ) -> Receipt:
+        """The receipt of a send that has begun, after more tries if need be and may be."""
         outcome: Receipt | Command | ContrailError
         try:
             try:
@@ -146,17 +158,17 @@ class QuickSends:
                 outcome = error
             if isinstance(outcome, Receipt):
                 return outcome
-            return await self._go_on(sent, outcome, timeout_s)
+            return await self._go_on(sent, outcome, timeout_s, fixed=fixed)
         finally:
             self._budget.give(sent.size)
 
-    def promise(self, sent: QuickSend) -> asyncio.Future[Receipt]:
+    def promise(self, sent: QuickSend, *, fixed: bool = False) -> asyncio.Future[Receipt]:
         """The same as a future; a task is needed only if the first try fails.
 
         The error of a future is logged, in case nobody fetches it.
         """
         receipt: asyncio.Future[Receipt] = self._loop.create_future()
-        sent.future.add_done_callback(lambda done: self._answered(sent, receipt, done))
+        sent.future.add_done_callback(lambda done: self._answered(sent, receipt, done, fixed=fixed))
         return receipt
 
     def _answered(
@@ -164,6 +176,8 @@ class QuickSends:
         sent: QuickSend,
         receipt: asyncio.Future[Receipt],
         done: asyncio.Future[Receipt | Command],
+        *,
+        fixed: bool,
     ) -> None:
         error = done.exception()
         outcome = done.result() if error is None else error
@@ -174,7 +188,7 @@ class QuickSends:
             return
         assert isinstance(outcome, Command | ContrailError)
         try:
-            self._session.crew.spawn(self._keep(sent, receipt, outcome), name="send")
+            self._session.crew.spawn(self._keep(sent, receipt, outcome, fixed=fixed), name="send")
         except ClientError as closed:
             self._budget.give(sent.size)
             self._fail(sent, receipt, closed)
@@ -184,10 +198,12 @@ class QuickSends:
         sent: QuickSend,
         receipt: asyncio.Future[Receipt],
         outcome: Command | ContrailError,
+        *,
+        fixed: bool,
     ) -> None:
         """Keep a promise whose first try has failed."""
         try:
-            found = await self._go_on(sent, outcome, None)
+            found = await self._go_on(sent, outcome, None, fixed=fixed)
             if not receipt.done():
                 receipt.set_result(found)
         except ContrailError as error:
@@ -205,11 +221,16 @@ class QuickSends:
             receipt.exception()  # it is logged, for those who do not fetch it
 
     async def _go_on(
-        self, sent: QuickSend, outcome: Command | ContrailError, timeout_s: float | None
+        self,
+        sent: QuickSend,
+        outcome: Command | ContrailError,
+        timeout_s: float | None,
+        *,
+        fixed: bool,
     ) -> Receipt:
         outgoing = Outgoing(sent.queue.topic, sent.body, sent.text, sent.message_id, flag=sent.flag)
         return await self._sender.go_on(
-            outgoing, sent.queue, outcome, begun=sent.begun, timeout_s=timeout_s
+            outgoing, sent.queue, outcome, begun=sent.begun, timeout_s=timeout_s, fixed=fixed
         )
 
     def _prepare(self, name: str) -> QuickTopic | None:

@@ -109,26 +109,29 @@ class Sender:
         *,
         begun: float,
         timeout_s: float | None,
+        fixed: bool = False,
     ) -> Receipt:
-        """What follows a first try at ``begun``: its receipt, or the tries that are left."""
+        """What follows a first try at ``begun``: its receipt, or the tries that are left.
+
+        There are none for who fixed the queue.
+        """
+        tries = 0 if fixed else self._settings.retries
         budget_s = self._settings.send_timeout_s if timeout_s is None else timeout_s
         try:
             if isinstance(outcome, ContrailError):
                 raise outcome
             receipt = receipt_of(outcome, outgoing, queue)
-            if not self._wants_more(receipt):
+            if not self._wants_more(receipt) or tries == 0:
                 return receipt
             failure: ContrailError | None = None
         except ContrailError as error:
-            if not _is_retryable(error) or self._settings.retries == 0:
+            if not _is_retryable(error) or tries == 0:
                 raise
             failure = error
         left_s = begun + budget_s - asyncio.get_running_loop().time()
         if left_s <= 0 and failure is not None:
             raise failure
-        return await self.send(
-            outgoing, timeout_s=left_s, failed=queue.broker_name, tries=self._settings.retries
-        )
+        return await self.send(outgoing, timeout_s=left_s, failed=queue.broker_name, tries=tries)
 
     async def send(
         self,
