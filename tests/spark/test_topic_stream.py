@@ -206,7 +206,7 @@ def test_a_restarted_broker_does_not_end_a_stream(
     cluster.create_topic("copy", queues=2)
     send(cluster.name_servers, "orders", range(1000))
     frame = _stream(
-        spark, cluster, topics="orders", startingOffsets="earliest", maxOffsetsPerTrigger="100"
+        spark, cluster, topics="orders", startingOffsets="earliest", maxOffsetsPerTrigger="250"
     )
     query = (
         frame.writeStream.format("rocketmq")
