@@ -39,7 +39,8 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_says_rows_speed_lag_and_time_left() -> None:
+def test_a_bar_says_rows_speed_lag_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     clock, out = _Clock(), _Terminal()
     bar = Progress("archive", out, clock=clock)
     clock.ms += 2_000
