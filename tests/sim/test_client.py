@@ -211,9 +211,17 @@ async def misfortune(sim: Sim, clients: list[str]) -> None:
     for _ in range(6):
         await asyncio.sleep(sim.rng.uniform(0.5, 6.0))
         broker, client = sim.rng.choice(["10.0.0.1", "10.0.0.2"]), sim.rng.choice(clients)
-        fault = sim.rng.choice(["cut", "half", "reset", "restart", "namesrv"])
+        fault = sim.rng.choice(["cut", "half", "reset", "restart", "namesrv", "stall", "slow"])
         if fault == "reset":
             sim.network.reset(broker, client)
+        elif fault == "stall":  # the broker hangs: connections stay, nothing comes
+            sim.network.stall(broker)
+            await asyncio.sleep(sim.rng.uniform(0.1, 8.0))
+            sim.network.heal()
+        elif fault == "slow":  # every piece takes half a second or so
+            usual, sim.network.delay = sim.network.delay, (0.2, 0.8)
+            await asyncio.sleep(sim.rng.uniform(2.0, 8.0))
+            sim.network.delay = usual
         elif fault == "restart":
             await sim.stop(broker)
             await asyncio.sleep(sim.rng.uniform(0.1, 3.0))
