@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command, Serialization
 from contrailmq.protocol.headers.pull import PullMessageRequest
+from contrailmq.protocol.message import decode_records
 from testkit.broker_world import ADDRESS, SUBSCRIPTION, World, run, send
 
 FILTERS = (
@@ -73,3 +76,49 @@ def test_the_lane_and_the_handler_agree(seed: int, tmp_path: Path) -> None:
             assert {0, 19, 20, 21} & seen >= {0, 20}
 
     run(seed, tmp_path, scenario, enablePropertyFilter="true")
+
+
+def test_a_pull_that_waits_for_the_disk_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async with world.broker(namesrvAddr="") as broker, world.client() as client:
+            for number in range(5):
+                await send(client, "T", b"%d" % number)
+            loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            asked: list[int] = []
+
+            def loading(topic: str, queue_id: int, offset: int, **more: Any) -> Any:
+                asked.append(offset)
+                return loaded if len(asked) == 1 else None
+
+            broker.parts.store.loading = loading  # type: ignore[method-assign]
+            waiting = asyncio.ensure_future(client.call(ADDRESS, _binary_pull(0), timeout_s=30))
+            await asyncio.sleep(1)
+            answer = await client.call(ADDRESS, _binary_pull(2), timeout_s=1)
+            await send(client, "T", b"5")
+            assert not waiting.done()
+            loaded.set_result(None)
+            found = decode_records((await waiting).body)
+            assert [record.body for record in found] == [b"0", b"1", b"2", b"3", b"4", b"5"]
+            assert len(decode_records(answer.body)) == 3
+            assert asked == [0, 2]
+
+    run(1, tmp_path, scenario)
+
+
+def _binary_pull(offset: int) -> Command:
+    header = PullMessageRequest(
+        consumer_group="g",
+        topic="T",
+        queue_id=0,
+        queue_offset=offset,
+        max_msg_nums=32,
+        sys_flag=SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+    )
+    request = Command.request(RequestCode.PULL_MESSAGE, header)
+    request.serialization = Serialization.ROCKETMQ
+    return request

@@ -3,7 +3,8 @@ import cython
 from contrailmq._native cimport raw
 from contrailmq._native.sql cimport SqlProgram
 
-cdef int _LINE, _AHEAD, _FAR, _FEW
+cdef int _LINE, _AHEAD, _FAR, _FEW, _COLD
+cdef Py_ssize_t _CHUNK
 cdef int _UNIT, _HEAD_SIZE, _FOUND, _NO_MATCH, _REMOVING, _NOTHING
 
 
@@ -13,6 +14,8 @@ cdef class LogView:
     cdef const unsigned char* address
     cdef readonly long long base
     cdef readonly Py_ssize_t size
+    cdef readonly bint is_mapped
+    cdef unsigned char[::1] seen
 
 
 @cython.final
@@ -33,12 +36,24 @@ cdef class Gatherer:
     cdef public int status
     cdef readonly long long next_unit
     cdef public long long last_offset
+    cdef public bint watched
+    cdef public int tick
+    cdef public long long cold_offset
     cdef object _codes_of
     cdef long long[::1] _codes
     cdef Py_ssize_t _code_count
 
     @cython.locals(last=LogView)
     cdef LogView _view(self, long long offset)
+
+    @cython.locals(view=LogView, first=cython.Py_ssize_t, last=cython.Py_ssize_t, chunk=cython.Py_ssize_t)
+    cpdef int note_loaded(self, long long start, long long end) except -1
+
+    @cython.locals(
+        view=LogView, position=cython.Py_ssize_t, before=cython.int, chunk=cython.Py_ssize_t,
+        stop=cython.Py_ssize_t,
+    )
+    cdef bint _is_cold(self, long long offset, long long size) except -1
 
     @cython.locals(view=LogView, position=cython.Py_ssize_t)
     cpdef LogView find(self, long long offset, long long size)

@@ -7,6 +7,10 @@ byte limits, which differ for records that have probably left memory, tag codes,
 record is there at all, and an SQL condition.  ``copy`` brings the chosen ones together in a buffer
 of their exact size; neighbours in the log are one copy.  Units and records come from disk, so
 nothing they say is believed: a record is taken only when its own first bytes agree with the unit.
+
+A selection that is ``watched`` touches no record that has left memory, for its caller must not wait
+for the disk: it ends there, with what it has, or with the status ``COLD``.  What was found in
+memory is believed to be there for this ``tick`` and the next.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ _HEAD_SIZE = 91
 _LINE = 64
 _AHEAD = 4 * _UNIT  # records lie apart: the memory of one is asked for while others are looked at
 _FAR = 32 * _UNIT  # the same when only some units are wanted
+CHUNK = 256 * 1024  # looked after as a whole
+_CHUNK = 256 * 1024
 _FEW = 8  # codes that are compared one by one
 
 # Status of a selection, when nothing was chosen.
@@ -30,6 +36,8 @@ FOUND = 0
 NO_MATCH = 1
 REMOVING = 2
 NOTHING = 3
+COLD = 4
+_COLD = 4
 _FOUND = 0
 _NO_MATCH = 1
 _REMOVING = 2
@@ -39,11 +47,13 @@ _NOTHING = 3
 class LogView:
     """A segment of the log, for reading."""
 
-    def __init__(self, buffer: Bytes, base: int) -> None:
+    def __init__(self, buffer: Bytes, base: int, is_mapped: bool) -> None:
         self.buffer = buffer
         self.base = base
         self.address = raw.at_address(self.buffer)
         self.size = len(buffer)
+        self.is_mapped = is_mapped  # a file's pages: they may have left memory
+        self.seen = bytearray(len(buffer) // _CHUNK + 1)  # the tick a chunk was last in memory
 
 
 class Limits:
@@ -76,13 +86,49 @@ class Gatherer:
         self.status = 3
         self.next_unit = 0
         self.last_offset = -1
+        self.watched = False
+        self.tick = 1
+        self.cold_offset = -1
         self._codes_of: frozenset[int] | None = None
         self._codes = array("q", [0])
         self._code_count = 0
 
-    def add(self, buffer: Bytes, base: int) -> None:
+    def add(self, buffer: Bytes, base: int, is_mapped: bool = False) -> None:
         """Make a segment readable."""
-        self.views[base] = LogView(buffer, base)
+        self.views[base] = LogView(buffer, base, is_mapped)
+
+    def age(self) -> None:
+        """Time passes: what was in memory two ticks ago has to be looked for again."""
+        self.tick = self.tick % 250 + 1
+
+    def note_loaded(self, start: int, end: int) -> None:
+        """These bytes of the log, of one segment, have just been read from the disk."""
+        view = self.views.get(start - start % self.segment_size)
+        if view is not None:
+            first = (start - view.base) // _CHUNK
+            last = min((end - view.base - 1) // _CHUNK, len(view.seen) - 1)
+            for chunk in range(first, last + 1):
+                view.seen[chunk] = self.tick
+
+    def _is_cold(self, offset: int, size: int) -> bool:
+        """Whether a record may have left memory; its first chunk that has is ``cold_offset``."""
+        view = self._view(offset)
+        if view is None or not view.is_mapped:
+            return False
+        position = offset - view.base
+        if size < 1 or position + size > view.size or offset + size > self.end_offset:
+            return False  # no record: whoever looks for it will say so
+        before = self.tick - 1 if self.tick > 1 else 250
+        for chunk in range(position // _CHUNK, (position + size - 1) // _CHUNK + 1):
+            if view.seen[chunk] == self.tick or view.seen[chunk] == before:
+                continue
+            stop = (chunk + 1) * _CHUNK
+            stop = min(stop, view.size, self.end_offset - view.base)
+            if not raw.is_resident(view.address, chunk * _CHUNK, stop - chunk * _CHUNK):
+                self.cold_offset = view.base + chunk * _CHUNK
+                return True
+            view.seen[chunk] = self.tick
+        return False
 
     def remove(self, base: int) -> None:
         """Forget a segment."""
@@ -185,6 +231,11 @@ class Gatherer:
                 if self.count == 0:
                     self.status = _NO_MATCH
                 continue
+            if self.watched and self._is_cold(offset, size):
+                if self.count == 0:
+                    self.status = _COLD
+                at -= _UNIT
+                break
             view = self.find(offset, size)
             if view is None:
                 if self.count == 0:

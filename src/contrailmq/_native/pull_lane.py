@@ -3,7 +3,8 @@
 Theory of operation.  ``PullLane.run`` takes PULL_MESSAGE and LITE_PULL_MESSAGE requests as long as
 they are ones it knows all about: a consumer the broker has decided on (``host.decide_pull``, by
 group, topic and what is subscribed to), a queue with messages at the offset asked for, a filter of
-tags or an SQL condition.  The records are gathered by the store's own ``Gatherer``.  A pull that
+tags or an SQL condition.  The records are gathered by the store's own ``Gatherer``, as far as they
+are in memory: a lane does not wait for the disk.  A pull that
 finds nothing new, or is anything else, ends the run, and the ordinary handler takes it in its place
 in the order: it waits, refuses and explains; the lane does not.
 """
@@ -265,9 +266,11 @@ class PullLane:
         if stop > start + span:
             stop = start + span
         gatherer = self.gatherer
+        gatherer.watched = True
         seen = gatherer.select(
             queue.units, start, stop, count, self.limits, self.disk_before, plan.codes, plan.program
         )
+        gatherer.watched = False
         if gatherer.status == _NO_MATCH:
             self.host.missed(plan, queue_id, commit)
             out.append(self._header(plan, offset + seen, low, high, -1))

@@ -10,6 +10,15 @@ cdef extern from *:
     static inline uint64_t contrail_get64(const unsigned char *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
     static inline void contrail_put16(unsigned char *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
     static inline void contrail_put32(unsigned char *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
+    #include <sys/mman.h>
+    static inline int contrail_is_resident(const unsigned char *p, size_t size) {
+        unsigned char pages[160];
+        uintptr_t start = (uintptr_t) p & ~(uintptr_t) 4095;
+        size_t count = ((uintptr_t) p + size - start + 4095) / 4096, i;
+        if (count > sizeof pages || mincore((void *) start, count * 4096, (void *) pages) != 0) return 1;
+        for (i = 0; i < count; i++) if (!(pages[i] & 1)) return 0;
+        return 1;
+    }
     static inline void contrail_prefetch(const unsigned char *p) { __builtin_prefetch(p, 0, 1); }
     static inline void contrail_put64(unsigned char *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
     """
@@ -18,6 +27,7 @@ cdef extern from *:
     unsigned long long contrail_get64(const unsigned char* p) nogil
     void contrail_put16(unsigned char* p, unsigned short v) nogil
     void contrail_put32(unsigned char* p, unsigned int v) nogil
+    int contrail_is_resident(const unsigned char* p, size_t size) nogil
     void contrail_prefetch(const unsigned char* p) nogil
     void contrail_put64(unsigned char* p, unsigned long long v) nogil
 
@@ -52,6 +62,9 @@ cdef inline void put_u32(unsigned char* data, Py_ssize_t at, unsigned int value)
 
 cdef inline void put_i64(unsigned char* data, Py_ssize_t at, long long value) noexcept nogil:
     contrail_put64(data + at, <unsigned long long> value)
+
+cdef inline bint is_resident(const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+    return contrail_is_resident(data + at, size)
 
 cdef inline void prefetch(const unsigned char* data, Py_ssize_t at) noexcept nogil:
     contrail_prefetch(data + at)

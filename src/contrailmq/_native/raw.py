@@ -63,6 +63,11 @@ def put_i64(data: Any, at: int, value: int) -> None:
     data[at : at + 8] = (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")
 
 
+def is_resident(data: Any, at: int, size: int) -> bool:
+    """Whether mapped bytes are in memory, so that reading them does not wait for the disk."""
+    return True
+
+
 def prefetch(data: Any, at: int) -> None:
     """Tell the processor that it will read here soon (C; here there is nobody to tell)."""
 

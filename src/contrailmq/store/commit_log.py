@@ -289,7 +289,7 @@ class CommitLog:
     def _show(self, base: int) -> None:
         segment = self.segments.find(base)
         assert segment is not None
-        self.gatherer.add(segment.buffer, base)
+        self.gatherer.add(segment.buffer, base, segment.is_mapped)
 
 
 def _write_all(segment: Segment, position: int, data: memoryview) -> None:

@@ -63,6 +63,15 @@ class Segment(Protocol):
         """What a thread can call fsync with; -1 when only ``sync`` will do."""
         ...
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether its bytes may leave memory and come back from a disk."""
+        ...
+
+    def load(self, start: int, end: int) -> None:
+        """Bring a range into memory, and have what follows it brought. Blocks."""
+        ...
+
     def reserve(self, start: int, end: int) -> None:
         """Give a range real blocks, so that writing it cannot fail; DiskFull if none are left."""
         ...

@@ -22,6 +22,7 @@ from typing import Final
 from contrailmq.errors import DiskFull, StoreError
 
 MADV_RANDOM: Final = 1
+MADV_POPULATE_READ: Final = 22  # Linux 5.14
 MADV_POPULATE_WRITE: Final = 23  # Linux 5.14
 FALLOC_FL_KEEP_SIZE: Final = 1
 FALLOC_FL_PUNCH_HOLE: Final = 2
@@ -34,6 +35,7 @@ class OsSegment:
     """A mapped file."""
 
     __slots__ = ("_address", "_buffer", "_fd", "_writable", "path", "size")
+    is_mapped = True
 
     def __init__(self, path: str, fd: int, *, size: int, writable: bool, hold: bool) -> None:
         """Take over ``fd``; it is closed at once unless ``hold``."""
@@ -56,6 +58,26 @@ class OsSegment:
     def descriptor(self) -> int:
         """The descriptor that is held, or -1."""
         return self._fd
+
+    def load(self, start: int, end: int) -> None:
+        """Fault a range in for reading, without the interpreter lock; ask for as much again."""
+        start -= start % PAGE
+        end = min(end, self.size)
+        view = self._buffer  # keeps the mapping while the kernel works on it
+        if view is None or end <= start:
+            return
+        address, length = ctypes.c_void_p(self._address + start), ctypes.c_size_t(end - start)
+        if _libc.madvise(address, length, MADV_POPULATE_READ) != 0:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)  # an older kernel
+            try:
+                for position in range(start, end, _ZERO_STEP):
+                    os.pread(fd, min(_ZERO_STEP, end - position), position)
+            finally:
+                os.close(fd)
+        following = min(2 * end - start, self.size) - end
+        if following > 0 and end % PAGE == 0:
+            address = ctypes.c_void_p(self._address + end)
+            _libc.madvise(address, ctypes.c_size_t(following), mmap.MADV_WILLNEED)
 
     def reserve(self, start: int, end: int) -> None:
         """Real blocks for a range."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from contrailmq._native.gather import FOUND, NO_MATCH, REMOVING, Limits
+from contrailmq._native.gather import COLD, FOUND, NO_MATCH, REMOVING, Limits
 from contrailmq._native.scan import store_time
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue, ConsumeQueues
@@ -71,19 +71,12 @@ class Reading:
             in_file = queue.segments.size // QUEUE_UNIT
             after = offset - offset % in_file + in_file
             return self._nothing(GetStatus.OFFSET_FOUND_NULL, offset, after, bounds)
-        buffer, start, end = units
-        end = min(end, start + max(self.settings.filter_scan_size, count * QUEUE_UNIT))
         gatherer = self._log.gatherer
+        # What has left memory ends a pull; only for the first record is the disk waited for.
+        seen = self._choose(queue, units, count=count, matcher=matcher, watched=True)
+        if gatherer.status == COLD:
+            seen = self._choose(queue, units, count=count, matcher=matcher, watched=False)
         disk_before = self.disk_before
-        if matcher is None:
-            seen = gatherer.select(buffer, start, end, count, self.limits, disk_before, None, None)
-        elif queue.ext is not None or (matcher.record_matters and matcher.program is None):
-            seen = self._select(queue, units=(buffer, start, end), count=count, matcher=matcher)
-        else:
-            program = matcher.program if matcher.record_matters else None
-            seen = gatherer.select(
-                buffer, start, end, count, self.limits, disk_before, matcher.tag_codes, program
-            )
         return GetResult(
             _STATUS.get(gatherer.status, GetStatus.NO_MATCHED_MESSAGE),
             offset + seen,
@@ -93,6 +86,49 @@ class Reading:
             gatherer.count,
             gatherer.last_offset >= 0 and gatherer.last_offset < disk_before,
         )
+
+    def find_cold(
+        self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None
+    ) -> int:
+        """Where the log must be loaded before this pull can be answered at once; -1: nowhere."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.writer.max_offset:
+            return -1
+        units = queue.units(offset)
+        if units is None:
+            return -1
+        self._choose(queue, units, count=count, matcher=matcher, watched=True)
+        gatherer = self._log.gatherer
+        return gatherer.cold_offset if gatherer.status == COLD else -1
+
+    def _choose(
+        self,
+        queue: ConsumeQueue,
+        units: tuple[memoryview, int, int],
+        *,
+        count: int,
+        matcher: Matcher | None,
+        watched: bool,
+    ) -> int:
+        """Select what a pull may have; how many units were looked at."""
+        buffer, start, end = units
+        end = min(end, start + max(self.settings.filter_scan_size, count * QUEUE_UNIT))
+        if matcher is not None and (
+            queue.ext is not None or (matcher.record_matters and matcher.program is None)
+        ):
+            return self._select(queue, units=(buffer, start, end), count=count, matcher=matcher)
+        codes = program = None
+        if matcher is not None:
+            codes = matcher.tag_codes
+            program = matcher.program if matcher.record_matters else None
+        gatherer = self._log.gatherer
+        gatherer.watched = watched
+        try:
+            return gatherer.select(
+                buffer, start, end, count, self.limits, self.disk_before, codes, program
+            )
+        finally:
+            gatherer.watched = False
 
     @property
     def disk_before(self) -> int:

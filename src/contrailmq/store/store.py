@@ -27,6 +27,7 @@ from contrailmq.store.group_commit import GroupCommit, Outcome
 from contrailmq.store.index import Indexes
 from contrailmq.store.keep import Keeping
 from contrailmq.store.layout import Layout
+from contrailmq.store.loading import Loading
 from contrailmq.store.queue_marks import MarksFile
 from contrailmq.store.read import Reading
 from contrailmq.store.recovery import SYNC_FAILED, Recovery
@@ -67,6 +68,7 @@ class Store:
         self.writing.on_roll = self._roll
         self.reading = Reading(settings, self.log, self.queues, memory_size=files.memory_size())
         self._marks = MarksFile(files, self.layout)
+        self._loading = Loading(self.log)
         self._lock: Lock | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._checkpoint: Checkpoint | None = None
@@ -160,6 +162,7 @@ class Store:
                 group.create_task(self._queue_flush.run(), name="queue flush")
                 group.create_task(self._ahead.run(), name="segments ahead")
                 group.create_task(self._retention.run(), name="retention")
+                group.create_task(self._loading.run(), name="what is in memory")
                 if self.log.has_write_buffer:
                     group.create_task(self._commit.run(), name="buffer commit")
         except* StoreClosed as group_error:
@@ -204,6 +207,7 @@ class Store:
             log.error("the failed flush cannot even be noted: error=%s", error)
 
     def _release(self) -> None:
+        self._loading.close()
         self.derivation.deriver.detach()
         self.log.close()
         self.queues.close()
@@ -319,6 +323,13 @@ class Store:
     ) -> GetResult:
         """Up to ``count`` records of a queue from an offset on, gathered."""
         return self.reading.get(topic, queue_id, offset, count=count, matcher=matcher)
+
+    def loading(
+        self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None = None
+    ) -> asyncio.Future[None] | None:
+        """For a pull that must not wait for the disk: what it waits for; None when for nothing."""
+        cold = self.reading.find_cold(topic, queue_id, offset, count=count, matcher=matcher)
+        return None if cold < 0 else self._loading.load(cold)
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last."""

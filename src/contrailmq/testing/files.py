@@ -222,6 +222,7 @@ class SimSegment:
     """A file of fixed size, open."""
 
     descriptor = -1
+    is_mapped = False
 
     def __init__(self, files: SimFiles, path: str, content: _Content, *, writable: bool) -> None:
         self.path = path
@@ -237,6 +238,9 @@ class SimSegment:
         if self._buffer is None:
             raise StoreError(f"{self.path} is closed")
         return self._buffer
+
+    def load(self, start: int, end: int) -> None:
+        """It never leaves memory."""
 
     def reserve(self, start: int, end: int) -> None:
         """Real blocks, as long as there are any."""

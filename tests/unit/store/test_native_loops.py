@@ -560,3 +560,40 @@ def test_units_that_lie_are_passed_over(loops: SimpleNamespace) -> None:
         assert taken == (5 if at % 20 < 12 else 6)  # the tag code is not the record's affair
     with pytest.raises(ValueError, match="outside"):
         select(loops, gatherer, units, end=len(units) + 1)
+
+
+def test_a_watched_pull_ends_where_memory_ends(
+    loops: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gatherer, units, log = gathered(loops)
+    size = struct.unpack_from(">i", log)[0]
+    gatherer.remove(0)
+    gatherer.add(log, 0, True)
+    gatherer.watched = True
+    assert select(loops, gatherer, units) == 6  # ordinary memory is there
+    if not hasattr(loops, "raw"):
+        return  # the kernel decides for the compiled build
+    asked: list[tuple[int, int]] = []
+
+    def is_resident(data: Any, at: int, length: int) -> bool:
+        asked.append((at, length))
+        return False
+
+    monkeypatch.setattr(loops.raw, "is_resident", is_resident)
+    assert select(loops, gatherer, units) == 6  # seen a moment ago
+    gatherer.age()
+    assert select(loops, gatherer, units) == 6
+    assert asked == []
+    gatherer.age()
+    assert select(loops, gatherer, units, start=20) == 0
+    assert (gatherer.status, gatherer.count) == (loops.gather.COLD, 0)
+    assert (gatherer.cold_offset, asked) == (0, [(0, 6 * size)])  # not behind the end of the log
+    gatherer.watched = False
+    assert select(loops, gatherer, units) == 6
+    gatherer.watched = True
+    gatherer.note_loaded(0, 6 * size)
+    assert select(loops, gatherer, units) == 6
+    for _ in range(600):
+        gatherer.age()
+        gatherer.note_loaded(0, 1)
+        assert select(loops, gatherer, units) == 6

@@ -6,6 +6,8 @@ nothing and may wait becomes a ``Waiter``: when its queue grows only what is new
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from contrailmq.broker.counters import Counters
@@ -35,6 +37,12 @@ class MessageSource(Protocol):
         self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None = None
     ) -> GetResult:
         """Messages of a queue."""
+        ...
+
+    def loading(
+        self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None = None
+    ) -> asyncio.Future[None] | None:
+        """What a pull has to wait for before its messages are in memory."""
         ...
 
 
@@ -70,10 +78,43 @@ class PullMessage:
         self._live = planner.live
         self._identity = planner.identity
 
-    def __call__(self, request: Command, connection: Connection) -> Command | None:
-        """Answer at once, or hold the pull (None)."""
+    def __call__(
+        self, request: Command, connection: Connection
+    ) -> Command | Awaitable[Command | None] | None:
+        """Answer at once, or when messages are back from the disk, or hold the pull (None)."""
         header = PullMessageRequest.from_fields(request.fields)
         plan = self.planner.plan(request, header, connection)
+        loading = self._source.loading(
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            count=header.max_msg_nums,
+            matcher=plan.matcher,
+        )
+        if loading is not None:
+            return self._serve_loaded(loading, request, header, connection=connection)
+        return self._serve(request, header, plan, connection=connection)
+
+    async def _serve_loaded(
+        self,
+        loading: asyncio.Future[None],
+        request: Command,
+        header: PullMessageRequest,
+        *,
+        connection: Connection,
+    ) -> Command | None:
+        await asyncio.shield(loading)  # others may wait for it too
+        plan = self.planner.plan(request, header, connection)
+        return self._serve(request, header, plan, connection=connection)
+
+    def _serve(
+        self,
+        request: Command,
+        header: PullMessageRequest,
+        plan: PullPlan,
+        *,
+        connection: Connection,
+    ) -> Command | None:
         answer = self._find_reset(request, header, plan)
         if answer is None:
             result = self._get(header, header.queue_offset, plan)
