@@ -1,6 +1,6 @@
 """The first minutes of a new user: the commands of the README, and the mistakes everybody makes.
 
-Every mistake gets one line that says what to do, and exit code 1.
+Every mistake gets one line that says what to do, and exit code 1; a wrong command line, 2.
 """
 
 from __future__ import annotations
@@ -147,6 +147,27 @@ def test_a_topic_nobody_made(up: dict[str, str], words: list[str]) -> None:
     line = _told(_contrail(*words, "nowhere", NAMESRV_ADDR=up["namesrv"]))
     assert "nowhere" in line
     assert re.search("contrail topic list|create it", line)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["topic", "create"], "the following arguments are required: topic"),
+        (["topic", "craete", "x"], "there is no craete; did you mean create?"),
+        (["store", "zzz", "."], "there is no zzz; there is check, ls, dump, stats"),
+        (["admin", "topicLits"], "there is no topicLits; did you mean topicList?"),
+        (["admin", "zzz"], "there is no zzz"),
+        (["tail", "orders", "--from", "noon"], "'noon': a span ago"),
+        (["send", "orders", "--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line(words: list[str], told: str) -> None:
+    done = _contrail(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert told in line
+    assert line.endswith("--help shows how")
 
 
 def test_everything_that_lists_speaks_json() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import difflib
 import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from contrailmq.admin.client import AdminClient
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
@@ -20,8 +21,25 @@ DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 HINT: Final = "(contrail up starts a cluster here; -n or NAMESRV_ADDR names another)"
 EXIT_CODES: Final = "exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted"
 
+CHOICES_SHOWN: Final = 12
+_INVALID: Final = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<choices>.+)\)")
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line, with a guess at what was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2."""
+        wrong = _INVALID.search(message)
+        if wrong is not None:
+            choices = re.findall(r"[\w-]+", wrong["choices"])
+            alike = difflib.get_close_matches(wrong["given"], choices, 1)
+            few = ", ".join(choices) if len(choices) <= CHOICES_SHOWN else ""
+            guess = f"did you mean {alike[0]}?" if alike else f"there is {few}" if few else ""
+            message = f"there is no {wrong['given']}" + (f"; {guess}" if guess else "")
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help shows how\n")
 
 
 def connection_options(*more_names: str) -> argparse.ArgumentParser:
@@ -123,7 +141,7 @@ def new_parser(
     prog: str, description: str, epilog: str = "", *, connects: bool = False
 ) -> argparse.ArgumentParser:
     """A parser whose examples keep their lines; the exit codes come last."""
-    return argparse.ArgumentParser(
+    return CommandParser(
         parents=[connection_options()] if connects else [],
         prog=f"contrail {prog}",
         description=description,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from typing import Final
 
@@ -12,6 +13,7 @@ from contrailmq.client.consumer.subscription import Expression, Sql
 from contrailmq.client.message import ReceivedMessage
 
 STYLES: Final = ("pretty", "json", "body")
+BODY_WIDTH_MIN: Final = 20
 
 
 def reading_options(parser: argparse.ArgumentParser, *, start: str) -> None:
@@ -33,8 +35,9 @@ def reading_options(parser: argparse.ArgumentParser, *, start: str) -> None:
     )
     parser.set_defaults(style="pretty")
     parser.add_argument(
-        "--width", type=int, default=BODY_WIDTH, metavar="N", help="cut bodies on screen (100)"
-    )
+        "--width", type=int, metavar="N",
+        help=f"cut bodies to so many characters (the terminal's width, elsewhere {BODY_WIDTH})",
+    )  # fmt: skip
 
 
 def expression_of(options: argparse.Namespace) -> Expression:
@@ -50,7 +53,8 @@ class Show:
     def __init__(self, printer: Printer, options: argparse.Namespace) -> None:
         self._printer = printer
         self._style: str = options.style
-        self._width: int = options.width
+        self._width: int | None = options.width
+        self._columns = shutil.get_terminal_size().columns if printer.out.isatty() else None
         self.count = 0
 
     def __call__(self, message: ReceivedMessage) -> None:
@@ -75,4 +79,10 @@ class Show:
         marks += [f"keys={','.join(message.keys)}"] if message.keys else []
         marks += [f"retry={message.reconsume_times}"] if message.reconsume_times else []
         shown = " ".join([when(message.store_ms), place, *marks])
-        return f"{shown}  {body_text(bytes(message.body), self._width)}"
+        return f"{shown}  {body_text(bytes(message.body), self._room(len(shown) + 2))}"
+
+    def _room(self, taken: int) -> int:
+        """How wide a body may be."""
+        if self._width is not None:
+            return self._width
+        return BODY_WIDTH if self._columns is None else max(self._columns - taken, BODY_WIDTH_MIN)

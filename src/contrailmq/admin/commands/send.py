@@ -135,6 +135,8 @@ def _bodies(options: argparse.Namespace, stdin: BinaryIO) -> Iterator[bytes]:
     if options.whole:
         yield stdin.read()
         return
+    if stdin.isatty():
+        sys.stderr.write("one message a line; Ctrl-D ends\n")
     for line in stdin:
         yield line.rstrip(b"\r\n")
 

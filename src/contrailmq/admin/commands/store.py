@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TextIO
 
+from contrailmq.admin.options import CommandParser
 from contrailmq.settings import parse_properties
 from contrailmq.store.check import check
 from contrailmq.store.dump import Choice, messages, row
@@ -172,7 +173,7 @@ def _stats(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="contrail store",
         description="Look into a store directory, ours or Java's, changing nothing.",
         epilog=_EPILOG,
