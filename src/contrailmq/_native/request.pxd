@@ -2,7 +2,7 @@ import cython
 
 from contrailmq._native cimport raw
 
-cdef int _OTHER, _CODE, _FLAG, _OPAQUE, _VERSION, _EXT_FIELDS, _FIELDS_MAX
+cdef int _OTHER, _CODE, _FLAG, _OPAQUE, _VERSION, _EXT_FIELDS, _FIELDS_MAX, _SHORT
 cdef unsigned int _FRAME_SIZE_MAX
 cdef long long _BAD_NUMBER, _SIGN
 
@@ -36,7 +36,7 @@ cdef class RequestScan:
     cdef int _scan_json(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(name=cython.int, stop=cython.Py_ssize_t, number=cython.longlong)
     cdef Py_ssize_t _json_member(self, const unsigned char* buffer, Py_ssize_t key_at, Py_ssize_t key_size, Py_ssize_t at, Py_ssize_t end) noexcept
-    @cython.locals(count=cython.int, stop=cython.Py_ssize_t)
+    @cython.locals(count=cython.int, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef Py_ssize_t _json_fields(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(size=cython.Py_ssize_t, count=cython.int)
     cdef int _scan_binary(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
@@ -44,6 +44,8 @@ cdef class RequestScan:
 @cython.locals(word=cython.uint)
 cdef int top_level_key(const unsigned char* buffer, Py_ssize_t at, Py_ssize_t size) noexcept
 cdef Py_ssize_t skip_blank(const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
+@cython.locals(byte=cython.int)
+cdef Py_ssize_t short_end(const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
 @cython.locals(start=cython.Py_ssize_t, back=cython.Py_ssize_t)
 cdef Py_ssize_t string_end(const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
 @cython.locals(byte=cython.int)
