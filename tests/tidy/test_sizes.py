@@ -15,6 +15,7 @@ LONG_MODULES: dict[str, str] = {
     "_native/lane.py": "compiled: the C compiler inlines only within one module",
     "_native/request.py": "compiled: the C compiler inlines only within one module",
     "_native/scan.py": "compiled: the C compiler inlines only within one module",
+    "_native/sql.py": "compiled: the C compiler inlines only within one module",
 }
 # Tables of names and numbers are read like a dictionary, not like a story.
 TABLES = {"protocol/codes.py"}

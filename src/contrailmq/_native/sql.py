@@ -84,11 +84,11 @@ class SqlProgram:
 
     def __init__(
         self,
-        nodes: Any,
-        children: Any,
+        nodes: list[int],
+        children: list[int],
         texts: list[bytes],
-        integers: Any,
-        doubles: Any,
+        integers: list[int],
+        doubles: list[float],
         fallback: Any,
     ) -> None:
         """``texts`` begins with the names; ``fallback`` decides hard cases from the bytes."""

@@ -259,9 +259,9 @@ class ConsumeQueues:
                 except StoreError as error:
                     damaged.append((queue, error))
                 is_size_right = is_size_right or bool(queue.segments.offsets)
-        for queue, error in damaged:
+        for queue, reason in damaged:
             if not is_size_right:
-                raise error
+                raise reason
             queue.load(drop_damaged=True)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
