@@ -1,8 +1,10 @@
 """Keeping the name servers informed: at start, every 30 seconds, after every change, at the end.
 
 All name servers are told in parallel; each is an independent directory.  A change is registered
-at once; changes that come while a registration is under way are gathered into the next.  The
-answer brings the order configuration, and for a replica the addresses of its primary.
+at once; changes that come while a registration is under way are gathered into the next, and so
+are those that come soon after it: a registration names all topics, and a thousand of them for a
+thousand new topics would cost a million.  (A new topic is announced by itself at once.)  The answer
+brings the order configuration, and for a replica the addresses of its primary.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ ANNOUNCE_TIMEOUT_S: Final = 2.0
 NAME_SERVERS_MAX: Final = 64
 PERIOD_S_MIN: Final = 10.0
 PERIOD_S_MAX: Final = 60.0
+REST: Final = 20  # times as long as it took to write all topics down
+REST_S_MIN: Final = 0.001
+REST_S_MAX: Final = 1.0
 
 
 def split_addresses(text: str) -> list[str]:
@@ -78,6 +83,7 @@ class Registration:
         self._noise = Noise(clock)
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
+        self._body_s = 0.0
         self.last: Outcome | None = None
         self.on_primary: Callable[[str, str], None] = lambda address, ha_address: None
 
@@ -100,6 +106,9 @@ class Registration:
             except TimeoutError:
                 pass
             await self.register()
+            rest_s = min(REST * self._body_s, REST_S_MAX)
+            if rest_s > REST_S_MIN:
+                await asyncio.sleep(rest_s)
 
     async def announce(self, topic: str) -> None:
         """Tell all name servers of one changed topic, before its maker asks them for it.
@@ -119,7 +128,10 @@ class Registration:
             if only is None:
                 self._wake.clear()
             addresses = self.addresses
+            began = asyncio.get_running_loop().time()
             body = self._body(only)
+            if only is None:
+                self._body_s = asyncio.get_running_loop().time() - began
             header = RegisterBrokerRequest(
                 broker_name=self._identity.broker_name,
                 broker_addr=self._identity.address,

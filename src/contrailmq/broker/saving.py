@@ -3,6 +3,11 @@
 Topics and groups are written as soon as they change, offsets every ``flushConsumerOffsetInterval``,
 filters every ten seconds; what has not changed is not written.  Text is made on the loop, the disk
 is waited for in a thread.  At the end everything is written once more.
+
+A table is written as a whole, so that a thousand changes one after another would cost a thousand
+times the whole table.  After each writing a table rests for some times as long as its text took to
+make, a second at most; changes of that time are written together.  A small table rests for less
+than a millisecond.
 """
 
 from __future__ import annotations
@@ -29,6 +34,8 @@ from contrailmq.protocol.bodies.topic import TopicConfigWrapper
 log = logging.getLogger(__name__)
 
 FILTERS_INTERVAL_S: Final = 10.0
+REST: Final = 8  # making texts takes a ninth of the loop's time at most
+REST_S_MAX: Final = 1.0
 
 
 class SavedTable:
@@ -48,6 +55,7 @@ class SavedTable:
         self._saved: object = revision()
         self.interval_s = interval_s
         self.due_at = 0.0
+        self.is_resting = False  # changed, and not written yet because it was just before
 
     @property
     def is_dirty(self) -> bool:
@@ -60,10 +68,14 @@ class SavedTable:
 
     async def save(self) -> None:
         """Write the table as it is now; a disk that refuses is logged, and tried again later."""
+        loop = asyncio.get_running_loop()
         revision = self._revision()
+        began = loop.time()
         data = self._encode()
+        if self.interval_s == 0:
+            self.due_at = loop.time() + min(REST * (loop.time() - began), REST_S_MAX)
         try:
-            work = asyncio.get_running_loop().run_in_executor(None, self._file.write, data)
+            work = loop.run_in_executor(None, self._file.write, data)
             await uninterrupted(work)
             self._saved = revision
         except (OSError, StoreError) as error:
@@ -121,7 +133,7 @@ class Saving:
             await self._save_all()
 
     async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        timed = [table.due_at for table in self._tables if table.interval_s > 0]
+        timed = [table.due_at for table in self._tables if table.interval_s > 0 or table.is_resting]
         wait_s = max(min(timed, default=loop.time() + 3600) - loop.time(), 0.0)
         try:
             async with asyncio.timeout(wait_s):
@@ -133,12 +145,13 @@ class Saving:
         now = asyncio.get_running_loop().time()
         self._changed.clear()
         for table in self._tables:
-            if table.interval_s > 0 and now < table.due_at:
+            if now < table.due_at:
+                table.is_resting = table.interval_s == 0 and table.is_dirty
                 continue
-            table.due_at = now + table.interval_s
+            table.due_at, table.is_resting = now + table.interval_s, False
             if table.is_dirty or (first and table.interval_s == 0 and table.is_missing()):
                 await table.save()
-        if not self._changed.is_set():
+        if not self._changed.is_set() and not any(table.is_resting for table in self._tables):
             self._idle.set()
 
     async def _save_all(self) -> None:
