@@ -22,7 +22,7 @@ from contrailmq import (
 )
 from contrailmq.client.consumer.member import CLUSTERING, Member
 from contrailmq.client.consumer.subscription import start_position
-from contrailmq.client.consumer.work import QueueWork
+from contrailmq.client.consumer.work import Inbox, QueueWork
 from contrailmq.client.offset_store import NOT_FOUND
 from contrailmq.errors import ClientError
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
@@ -201,3 +201,44 @@ def test_a_blocking_client_works_within_a_running_loop() -> None:
         assert asyncio.run(cell()) == 0
     finally:
         cluster.close()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_taking_one_is_taking_a_list_of_one(ordered: bool) -> None:
+    """Two equal lines of queues, with some held back and dropped on the way, give the same."""
+
+    def line() -> tuple[Inbox, list[QueueWork]]:
+        inbox, works = Inbox(ordered=ordered), []
+        for number, count in enumerate((200, 1, 70, 130)):
+            work = QueueWork(
+                MessageQueue("T", "b", number), group="g", namespace="", offset=0,
+                subscription=SubscriptionData(topic="T"),
+            )  # fmt: skip
+            cached: Any = [SimpleNamespace(queue_offset=o, store_size=1) for o in range(count)]
+            work.cache.add(cached, count)
+            inbox.offer(work)
+            works.append(work)
+        return inbox, works
+
+    def drain(inbox: Inbox, works: list[QueueWork], *, single: bool) -> list[tuple[int, int]]:
+        order = []
+        for step in range(600):
+            works[2].paused = 40 < step < 300
+            works[3].dropped = step > 250
+            before = [work.cache.waiting for work in works]
+            if single:
+                message = inbox.take_one()
+            else:
+                message = next(iter(inbox.take(1)), None)
+            if message is not None:
+                after = [work.cache.waiting for work in works]
+                (number,) = [i for i in range(4) if after[i] != before[i]]
+                order.append((number, message.queue_offset))
+                works[number].finish()
+            for work in works:
+                inbox.offer(work)
+        return order
+
+    taken = drain(*line(), single=True)
+    assert taken == drain(*line(), single=False)
+    assert len(taken) > 270

@@ -71,7 +71,10 @@ class Deliveries(AsyncIterator[T], Generic[T]):
         hands = self.hands
         if hands.held:
             held, hands.held = hands.held, []
-            self._settling.done(held)
+            if len(held) == 1:
+                self._settling.done_one(held[0])
+            else:
+                self._settling.done(held)
         now_ms = self._now_ms()
         if now_ms > self._turn_ends_ms:
             await asyncio.sleep(0)
@@ -114,8 +117,44 @@ class Workers:
 
     def start(self, crew: Crew) -> None:
         """Start all workers."""
+        single = self._handler if isinstance(self._handler, OneByOne) else None
         for number in range(self.count):
-            crew.start(self._run(), name=f"worker {number}")
+            if single is not None and self._batch == 1:
+                crew.start(self._run_single(single.handler), name=f"worker {number}")
+            else:
+                crew.start(self._run(), name=f"worker {number}")
+
+    async def _run_single(self, handler: Handler) -> None:
+        """``_run`` for handlers of single messages, with fewer steps for each."""
+        inbox, settling = self._inbox, self._settling
+        alarm = Alarm(self._timeout_s)
+        try:
+            while not inbox.closed:
+                message = inbox.take_one()
+                if message is None:
+                    await inbox.wait()
+                    continue
+                if settling.trace is not None:
+                    settling.begin([message])
+                begun = alarm.begin()
+                try:
+                    result = handler(message)
+                    if result is not None and (
+                        type(result) is CoroutineType or inspect.isawaitable(result)
+                    ):
+                        await result
+                except BaseException as error:
+                    self._ended_badly([message], alarm, error)
+                else:
+                    if alarm.rang:
+                        alarm.end()
+                    alarm.since = None
+                    settling.done_one(message)
+                if begun > self._turn_ends:
+                    await asyncio.sleep(0)
+                    self._turn_ends = begun + _TURN_S
+        finally:
+            alarm.close()
 
     async def _run(self) -> None:
         """Take, call the handler, settle; written out in one piece, it runs for every message."""
@@ -136,23 +175,29 @@ class Workers:
                         type(result) is CoroutineType or inspect.isawaitable(result)
                     ):
                         await result
-                    alarm.end()
-                except asyncio.CancelledError as error:
-                    if not alarm.expired():
-                        settling.abandon(messages)
-                        raise
-                    alarm.end()
-                    settling.failed(messages, self._late(error))
-                except Exception as error:
-                    alarm.end()
-                    settling.failed(messages, error)
+                except BaseException as error:
+                    self._ended_badly(messages, alarm, error)
                 else:
+                    alarm.end()
                     settling.done(messages)
                 if begun > self._turn_ends:
                     await asyncio.sleep(0)
                     self._turn_ends = begun + _TURN_S
         finally:
             alarm.close()
+
+    def _ended_badly(
+        self, messages: list[ReceivedMessage], alarm: Alarm, error: BaseException
+    ) -> None:
+        """The handler raised, was cut short, or is cancelled with the worker."""
+        if isinstance(error, asyncio.CancelledError) and alarm.expired():
+            error = self._late(error)
+        alarm.end()
+        if isinstance(error, Exception):
+            self._settling.failed(messages, error)
+        else:
+            self._settling.abandon(messages)
+            raise error
 
     async def call(self, messages: list[ReceivedMessage]) -> None:
         """Call the handler; raises what it raises, or RequestTimeout when it takes too long."""
@@ -181,37 +226,38 @@ class Alarm:
     taken too long, the task is cancelled.  ``expired`` tells that cancellation from another.
     """
 
-    __slots__ = ("_limit_s", "_loop", "_rang", "_since", "_task", "_timer")
+    __slots__ = ("_limit_s", "_loop", "_now", "_task", "_timer", "rang", "since")
 
     def __init__(self, limit_s: float) -> None:
         task = asyncio.current_task()
         assert task is not None, "an alarm belongs to a task"
         self._task: asyncio.Task[Any] = task
         self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
         self._limit_s = limit_s
-        self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._rang = False
+        self.since: float | None = None
+        self.rang = False  # the task was cancelled, and nobody has taken note of it yet
 
     def begin(self) -> float:
         """The thing begins; the loop's time now."""
-        now = self._since = self._loop.time()
+        now = self.since = self._now()
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
         return now
 
     def end(self) -> None:
         """It is over, in time or not."""
-        self._since = None
-        if self._rang:  # whoever was cancelled did not mind
-            self._rang = False
+        self.since = None
+        if self.rang:  # whoever was cancelled did not mind
+            self.rang = False
             self._task.uncancel()
 
     def expired(self) -> bool:
         """Whether the cancellation in hand is this alarm's, and nobody else's too."""
-        if not self._rang:
+        if not self.rang:
             return False
-        self._rang = False
+        self.rang = False
         return self._task.uncancel() == 0
 
     def close(self) -> None:
@@ -221,29 +267,26 @@ class Alarm:
 
     def _look(self) -> None:
         self._timer = None
-        if self._since is None:
+        if self.since is None:
             return
-        left_s = self._since + self._limit_s - self._loop.time()
+        left_s = self.since + self._limit_s - self._loop.time()
         if left_s > 0:
             self._timer = self._loop.call_later(left_s, self._look)
         else:
-            self._rang = True
+            self.rang = True
             self._task.cancel()
 
 
-def one_by_one(handler: Handler) -> BatchHandler:
+class OneByOne:
     """A handler of single messages as a handler of batches."""
 
-    def call(messages: list[ReceivedMessage]) -> Awaitable[None] | None:
-        if len(messages) == 1:
-            return handler(messages[0])
-        return _each(handler, messages)
+    __slots__ = ("handler",)
 
-    return call
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
 
-
-async def _each(handler: Handler, messages: list[ReceivedMessage]) -> None:
-    for message in messages:
-        result = handler(message)
-        if result is not None and inspect.isawaitable(result):
-            await result
+    async def __call__(self, messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            result = self.handler(message)
+            if result is not None and inspect.isawaitable(result):
+                await result

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from contrailmq.client.allocate import Strategy, strategy_of
 from contrailmq.client.consumer.assembly import Engine, Shape
-from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Handler, one_by_one
+from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Handler, OneByOne
 from contrailmq.client.consumer.mismatch import Mismatch
 from contrailmq.client.consumer.subscription import Topics, start_position, subscriptions
 from contrailmq.client.message import ReceivedMessage
@@ -72,7 +72,7 @@ class PushConsumer:
             strategy=strategy_of(strategy),
             ordered=ordered,
             broadcast=broadcast,
-            handler=one_by_one(handler) if handler is not None else batch_handler,
+            handler=OneByOne(handler) if handler is not None else batch_handler,
             workers=workers,
             batch=batch,
         )

@@ -76,14 +76,11 @@ class Settling:
             self._done_in_order(messages)
             return
         first = messages[0]
-        work: QueueWork = first.origin  # type: ignore[assignment]  # they come from an inbox
-        if len(messages) == 1 and not first.retry_asked:
-            work.settle(first, self._settings)
-            tally = self.tallies.get(first.topic)
-            if tally is None:
-                tally = self._tally(first.topic)
-            tally.ok += 1
+        if len(messages) == 1 and not first.retry_asked and self.trace is None:
+            self.done_one(first)
             return
+        work = first.origin
+        assert isinstance(work, QueueWork)
         if any(message.retry_asked for message in messages):
             for message in messages:
                 if message.retry_asked:
@@ -93,6 +90,20 @@ class Settling:
         else:
             work.settle_all(messages, self._settings)
         self._count(messages[0].topic, len(messages), 0)
+
+    def done_one(self, message: ReceivedMessage) -> None:
+        """``done`` for a single message, which is the usual case."""
+        if message.retry_asked or self._ordered or self.trace is not None:
+            self.done([message])
+            return
+        work: QueueWork = message.origin  # type: ignore[assignment]  # they come from an inbox
+        work.cache.settle(message)
+        if work.stalled:
+            work.go_on(self._settings)
+        tally = self.tallies.get(message.topic)
+        if tally is None:
+            tally = self._tally(message.topic)
+        tally.ok += 1
 
     def failed(self, messages: list[ReceivedMessage], error: BaseException) -> None:
         """The user's code raised: all of them are consumed again.

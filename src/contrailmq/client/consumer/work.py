@@ -82,14 +82,15 @@ class QueueWork(Origin):
         """A message of this queue is done; lets a stalled pull go on when there is room again."""
         self.cache.settle(message)
         if self.stalled:
-            self._go_on(settings)
+            self.go_on(settings)
 
     def settle_all(self, messages: list[ReceivedMessage], settings: ConsumerSettings) -> None:
         """Messages of this queue that were handed out together are done."""
         self.cache.settle_all(messages)
-        self._go_on(settings)
+        self.go_on(settings)
 
-    def _go_on(self, settings: ConsumerSettings) -> None:
+    def go_on(self, settings: ConsumerSettings) -> None:
+        """Let a stalled pull go on if there is room again."""
         if self.stalled and not self.is_full(settings, ordered=self.busy, low=True):
             self.stalled = False
             self.room.set()
@@ -160,6 +161,24 @@ class Inbox:
                 self._wake()
             return taken
         return []
+
+    def take_one(self) -> ReceivedMessage | None:
+        """One message, or none; ``take(1)`` without a list."""
+        line = self._line
+        if not line or self._ordered:
+            taken = self.take(1)
+            return taken[0] if taken else None
+        work = line[0]
+        ready = work.cache.ready
+        if len(ready) < 2 or work.dropped or work.suspended or work.paused:
+            taken = self.take(1)
+            return taken[0] if taken else None
+        work.turn += 1
+        if work.turn >= _TURN:
+            self._rotate(work)
+        if self._waiters:
+            self._wake()
+        return ready.popleft()
 
     async def wait(self) -> None:
         """Wait until there may be something to take, or the inbox is closed."""
