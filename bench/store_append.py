@@ -5,11 +5,11 @@
 ``append``: records into the log alone, batches of 100 as one compiled call, the way a send lane
 appends a whole socket read.  ``put_batch``: the same through the store, with queues and index.
 ``put``: one message a call, all of it.  Bodies of 128 bytes unless the case says otherwise; each
-message has a tag, a key and a unique key.  The flush and the preparation of pages run as they do
+message has a tag, a key and a unique key.  The flush and the preparation of segments run as they do
 in a broker.
 
 ``per_ran_s`` counts only the time the loop's thread ran, not the threads that flush and prepare
-pages; ``process_s`` is the processor time of all of them.  ``waited_s`` is how long the loop's
+segments; ``process_s`` is the processor time of all of them.  ``waited_s`` is how long the loop's
 thread was ready and had no processor, ``stalled_s`` how long the kernel kept it waiting for
 something else.  ``anonymous_mb`` is what the process then has of anonymous memory.
 """

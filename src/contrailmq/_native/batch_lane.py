@@ -56,8 +56,8 @@ class BatchLane(SendLane):
         self._rest = bytearray(_HOST_SIZE_MAX + _TEXT_SIZE + 1)
         self._rest_address = raw.at_address(self._rest)
         self._inner = 0
-        self._queue: QueueWriter | None = None
-        self._origin: Origin | None = None
+        self._queue: Any = None  # of the batch being answered
+        self._origin: Any = None
 
     def forget(self) -> None:
         """The broker's tables have changed: decide anew."""

@@ -94,7 +94,7 @@ class LogWriter:
         """
         if position < 0 or position > len(buffer):
             raise ValueError("position outside the segment")
-        self.segment = buffer  # type: ignore[assignment]
+        self.segment = buffer
         self.segment_address = raw.at_address(self.segment)
         self.base = base
         self.position = position

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from contrailmq.errors import StoreClosed
+from contrailmq.protocol.message import decode_records
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import Appended, GetStatus, NewMessage
@@ -302,6 +303,45 @@ def test_a_failed_commit_is_final_too() -> None:
             await asyncio.sleep(1)
             with pytest.raises(StoreClosed, match="commit of the write buffer failed"):
                 put(store)
+
+    simulate(1, scenario)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SYNC], ids=["async", "sync"])
+def test_a_failed_write_to_the_log_is_final_and_ends_the_service(settings: StoreSettings) -> None:
+    async def scenario(rng: random.Random) -> None:
+        files = SimFiles()
+        store = Store(settings, files=files, clock=SimClock())
+        await store.open()
+        service = asyncio.ensure_future(store.run())
+        kept = put(store, 1, size=5000)
+        flushed = store.wait_flushed(kept.end_offset)
+        assert flushed is None or await flushed
+        files.fail("write", "commitlog")
+        with pytest.raises(StoreClosed, match="write to the log failed"):
+            put(store, 2, size=5000)
+        with pytest.raises(StoreClosed):
+            put(store, 3)
+        with pytest.raises(StoreClosed, match="write to the log failed"):
+            await asyncio.wait_for(service, 5)
+        await store.aclose()
+        files.kill()
+        async with running(settings, files) as again:
+            assert again.max_offset == kept.end_offset
+            assert again.bounds("T", 0) == (0, 1)
+
+    simulate(1, scenario)
+
+
+def test_a_write_that_stops_half_way_is_gone_on_with() -> None:
+    async def scenario(rng: random.Random) -> None:
+        files = SimFiles()
+        async with running(SETTINGS, files) as store:
+            files.fail("short", "commitlog")
+            files.fail("short", "commitlog", after=1)
+            put(store, 1, size=9000)
+            (record,) = decode_records(store.get("T", 0, 0, count=1).records)
+            assert bytes(record.body) == b"1 ".ljust(9000, b"x")
 
     simulate(1, scenario)
 
