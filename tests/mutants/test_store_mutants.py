@@ -35,7 +35,7 @@ class Mutant(NamedTuple):
 MUTANTS = [
     Mutant(
         "acknowledges every waiter after any flush",
-        "flush.py",
+        "group_commit.py",
         "if waiter.end_offset <= flushed:",
         "if waiter.end_offset <= self._log.end_offset:",
         POWER_CUT,
