@@ -226,10 +226,7 @@ def test_taking_one_is_taking_a_list_of_one(ordered: bool) -> None:
             works[2].paused = 40 < step < 300
             works[3].dropped = step > 250
             before = [work.cache.waiting for work in works]
-            if single:
-                message = inbox.take_one()
-            else:
-                message = next(iter(inbox.take(1)), None)
+            message = inbox.take_one() if single else next(iter(inbox.take(1)), None)
             if message is not None:
                 after = [work.cache.waiting for work in works]
                 (number,) = [i for i in range(4) if after[i] != before[i]]
