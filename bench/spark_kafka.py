@@ -91,6 +91,8 @@ class Bench:
 
     def run(self) -> None:
         """Every measurement."""
+        for topic in ("warm", "plain", "headers"):
+            self.create(topic)
         self.write("warm", 20_000, {}, headers=True)
         self.read("warm", {}, headers=True)
         self.write("plain", self.rows, TUNED_WRITE, headers=False)
@@ -103,8 +105,12 @@ class Bench:
         some = min(self.rows, 1_000_000)
         parts = {**read, "maxOffsetsPerTrigger": "500000"}
         work: dict[str, Callable[[], int]] = {
-            "write with properties": lambda: self.write(fresh(), some, write, headers=True),
-            "write without properties": lambda: self.write(fresh(), some, write, headers=False),
+            "write with properties": lambda: self.write(
+                self.create(fresh()), some, write, headers=True
+            ),
+            "write without properties": lambda: self.write(
+                self.create(fresh()), some, write, headers=False
+            ),
             "batch read with properties": lambda: self.read("headers", read, headers=True),
             "batch read without properties": lambda: self.read("plain", read),
             "stream catch-up with properties, one batch": lambda: self.stream("headers", read),
@@ -140,6 +146,18 @@ class Bench:
             rounds=len(speeds),
             rows=self.rows,
         )
+
+    def create(self, topic: str) -> str:
+        """Create a topic; left to the first write it may not be ready before that gives up."""
+        jvm = self.spark._jvm
+        settings = jvm.java.util.HashMap()
+        settings.put("bootstrap.servers", self.address)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, PARTITIONS, 1)
+        admin.createTopics(jvm.java.util.Collections.singletonList(new)).all().get()
+        admin.close()
+        time.sleep(1)
+        return topic
 
     def write(self, topic: str, rows: int, extra: dict[str, str], *, headers: bool) -> int:
         """Rows made on the way into a topic."""
@@ -178,7 +196,7 @@ class Bench:
 
     def small_batches(self, extra: dict[str, str], *, tuned: bool) -> None:
         """Micro-batches of a few rows."""
-        topic = fresh()
+        topic = self.create(fresh())
         self.write(topic, 200, {}, headers=True)
         query = (
             self._stream(topic, extra, headers=True)
@@ -304,7 +322,7 @@ def session(options: argparse.Namespace, connector: Path, folder: str) -> Any:
     return (
         SparkSession.builder.appName("kafka-bench")
         .master(f"local[{options.cores}]")
-        .config("spark.jars", ",".join(found))
+        .config("spark.driver.extraClassPath", ":".join(found))
         .config("spark.driver.memory", "4g")
         .config("spark.local.dir", folder)
         .config("spark.ui.enabled", "false")
