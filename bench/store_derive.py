@@ -55,6 +55,7 @@ async def run(name: str, root: str) -> dict[str, object]:
         queue = queues[number % queue_count]
         while writer.append_batch(queue, origin, inner, 0, len(inner), 0, 1, 0) <= 0:
             store.log.roll()
+    store.log.settle()
     end = store.max_offset
     store.log.set_readable(end)
     begin, (ran, waited) = time.perf_counter(), schedule()
