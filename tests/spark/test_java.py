@@ -123,6 +123,25 @@ def test_filters_run_on_the_broker(java: JavaCluster) -> None:
     assert found == list(range(100, 251, 2))
 
 
+def test_times_are_found_to_the_message(java: JavaCluster) -> None:
+    """Many messages of a millisecond, and times between them: 4.9 only answers about so."""
+    by_queue: dict[int, list[tuple[int, int]]] = {}
+    for row in _read(java, "orders"):
+        stored_ms = round(row["store_time"].timestamp() * 1000)
+        by_queue.setdefault(row["queue_id"], []).append((row["queue_offset"], stored_ms))
+    given = source_options({"nameServers": java.namesrv, "topics": "orders"})
+    brokers = Brokers(given.access)
+    queues = brokers.readable_queues(given)
+    times = sorted({ms for found in by_queue.values() for _, ms in found})
+    for ms in {*times[:: max(1, len(times) // 12)], times[0] - 1, times[-1], times[-1] + 1}:
+        found = brokers.offsets_at(queues, ms)
+        for queue in queues:
+            rows = sorted(by_queue[queue.queue_id])
+            later = [offset for offset, stored_ms in rows if stored_ms >= ms]
+            assert found[queue] == (later[0] if later else len(rows)), (queue, ms)
+    brokers.close()
+
+
 def test_a_stream_and_the_group_that_follows_it(java: JavaCluster) -> None:
     given = {
         "nameServers": java.namesrv,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from contrailmq.client.choose import by_key
 from contrailmq.protocol.queue import MessageQueue
+from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.options import source_options
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 
@@ -144,6 +147,7 @@ def test_a_stream_into_a_topic_whose_batch_fails(
     cluster.create_topic("out", queues=2)
     send(cluster.name_servers, "in", range(2000))
     flag = tmp_path / "failed"
+    name_servers = cluster.name_servers
 
     def poisoned(batches: Any) -> Any:
         yield from batches
@@ -152,6 +156,14 @@ def test_a_stream_into_a_topic_whose_batch_fails(
         context = TaskContext.get()
         if context is not None and context.partitionId() == 1 and not flag.exists():
             flag.touch()
+            given = source_options({"nameServers": name_servers, "topics": "out"})
+            brokers = Brokers(given.access)
+            queues = brokers.readable_queues(given)
+            for _ in range(600):  # until another task has written something
+                if sum(brokers.end_offsets(queues).values()):
+                    break
+                time.sleep(0.05)
+            brokers.close()
             raise RuntimeError("this task fails once")
 
     frame = (

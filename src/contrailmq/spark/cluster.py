@@ -35,8 +35,10 @@ from contrailmq.protocol.headers.offset import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
+from contrailmq.protocol.headers.pull import PullMessageRequest
 from contrailmq.protocol.headers.route import GetRouteInfoRequest
-from contrailmq.protocol.names import is_retry_or_dlq, is_system_topic
+from contrailmq.protocol.message import decode_records
+from contrailmq.protocol.names import TOOLS_GROUP, is_retry_or_dlq, is_system_topic
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.options import Access, SourceOptions
 from contrailmq.spark.wire import Wire
@@ -47,6 +49,7 @@ T = TypeVar("T")
 PAUSE_FIRST_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
 ROUTE_LIFE_MS: Final = 10_000
+SUBSCRIPTION_FLAG: Final = 4
 
 
 def pause(seconds: float) -> None:
@@ -73,6 +76,40 @@ class Patience:
             raise error
         pause(self._pause_s)
         self._pause_s = min(PAUSE_MAX_S, self._pause_s * 2)
+
+
+def _look(queue: MessageQueue, offset: int) -> Command:
+    """A small pull, for the times of the messages from an offset on."""
+    header = PullMessageRequest(
+        consumer_group=TOOLS_GROUP,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=32,
+        sys_flag=SUBSCRIPTION_FLAG,
+        subscription="*",
+        broker_name=queue.broker_name,
+    )
+    return Command.request(RequestCode.PULL_MESSAGE, header)
+
+
+def _walk(at: dict[MessageQueue, int], queue: MessageQueue, answer: Command, *, ms: int) -> bool:
+    """Move ``at`` behind messages older than ``ms``; whether to look on."""
+    if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+        following = int(answer.fields.get("nextBeginOffset", 0))
+        is_on = following > at[queue]  # deleted meanwhile
+        at[queue] = max(at[queue], following)
+        return is_on
+    if answer.code != ResponseCode.SUCCESS:
+        return False
+    for record in decode_records(answer.body):
+        if record.store_ms >= ms:
+            at[queue] = max(at[queue], record.queue_offset)
+            return False
+    following = int(answer.fields["nextBeginOffset"])
+    is_on = following > at[queue]
+    at[queue] = max(at[queue], following)
+    return is_on
 
 
 class Brokers:
@@ -236,16 +273,30 @@ class Brokers:
         )
 
     def offsets_at(self, queues: Sequence[MessageQueue], ms: int) -> dict[MessageQueue, int]:
-        """The offset of the first message stored at a time or later; the end without one."""
+        """The offset of the first message stored at a time or later; the end without one.
+
+        Brokers of 4.9 answer with any message of a millisecond, or with the last one before it. So
+        they are asked for the one before, and the messages from there on are looked at.
+        """
         found = self._offsets(
             queues,
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
             lambda q: SearchOffsetRequest(
-                topic=q.topic, queue_id=q.queue_id, timestamp=ms, broker_name=q.broker_name
+                topic=q.topic, queue_id=q.queue_id, timestamp=ms - 1, broker_name=q.broker_name
             ),
         )
         ends = self.end_offsets(queues)
-        return {queue: min(max(offset, 0), ends[queue]) for queue, offset in found.items()}
+        at = {queue: min(max(offset, 0), ends[queue]) for queue, offset in found.items()}
+        walking = [queue for queue in queues if at[queue] < ends[queue]]
+        while walking:
+            asked = [(queue, _look(queue, at[queue])) for queue in walking]
+            answers = self.ask_all(asked)
+            walking = [
+                queue
+                for queue, answer in zip(walking, answers, strict=True)
+                if _walk(at, queue, answer, ms=ms) and at[queue] < ends[queue]
+            ]
+        return {queue: min(offset, ends[queue]) for queue, offset in at.items()}
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """Where a group stands; queues it has no offset in are left out."""

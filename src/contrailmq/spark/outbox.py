@@ -79,12 +79,11 @@ class Lane:
 
 
 class _Refused(ContrailError):
-    """A broker did not take a batch, and says that it might later."""
+    """A broker did not take some batches, and says that it might later."""
 
-    def __init__(self, lane: Lane, batch: Sealed, error: ContrailError) -> None:
+    def __init__(self, batches: list[tuple[Lane, Sealed]], error: ContrailError) -> None:
         super().__init__(str(error))
-        self.lane = lane
-        self.batch = batch
+        self.batches = batches
         self.error = error
 
 
@@ -195,12 +194,15 @@ class Outbox:
                 self._take(self._brokers.wire(address), address)
             except _Refused as refusal:
                 self._patience.pause(refusal.error)
-                self._try(refusal.lane, refusal.batch)
+                for other, batch in refusal.batches:
+                    if batch in other.under_way:  # unless it went out with a repair
+                        self._try(other, batch)
             except NetworkError as error:
                 self._repair(address, lane, error)
 
     def _take(self, wire: Wire, address: str) -> None:
-        refused: _Refused | None = None
+        refused: list[tuple[Lane, Sealed]] = []
+        reason: ContrailError | None = None
         for answer in wire.receive():
             found = self._waiting.pop((address, answer.opaque), None)
             remark = None if answer.code in _STORED else answer.command.remark
@@ -213,11 +215,12 @@ class Outbox:
                 continue
             error = error_of(answer.code, remark)
             error.add_note(f"writing to {lane.queue}")
-            if not error.retryable or refused is not None:
+            if not error.retryable:
                 raise error
-            refused = _Refused(lane, batch, error)
-        if refused is not None:
-            raise refused
+            refused.append((lane, batch))
+            reason = error
+        if reason is not None:
+            raise _Refused(refused, reason)
 
     def _done(self, lane: Lane, batch: Sealed) -> None:
         lane.under_way.remove(batch)
