@@ -22,6 +22,7 @@ JAVA_OPENS = (
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
 BOOT_S = 60.0
+STOP_S = 60.0
 _HEADER = b'{"code":26,"flag":0,"language":"JAVA","opaque":1,"version":407}'  # its configuration
 _PROBE = (len(_HEADER) + 4).to_bytes(4, "big") + len(_HEADER).to_bytes(4, "big") + _HEADER
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -84,7 +85,7 @@ class BrokerProcess:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
             try:
-                process.wait(20)
+                process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -110,7 +110,7 @@ def _cost(broker: OurBroker, loadgen: Path, arguments: list[str]) -> Row:
 def _topics(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
     with OurBroker(home, {}) as broker:
         for count in TOPICS:
-            target = ["-t", f"t{count}", "-T", str(count), "-q", "4"]
+            target = ["-t", f"t{count}", "-T", str(count), "-q", "1"]
             began = time.perf_counter()
             call(loadgen, broker, ["create", *target])
             created_s = time.perf_counter() - began
@@ -119,8 +119,11 @@ def _topics(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[
             row = {"count": count, "create_us": round(created_s / count * 1e6)}
             row |= _cost(broker, loadgen, load)
             began = time.perf_counter()
-            broker.restart()
-            yield row | {"restart_s": round(time.perf_counter() - began, 2)}
+            broker.stop()
+            stopped = time.perf_counter()
+            broker.start()
+            row["stop_s"] = round(stopped - began, 2)
+            yield row | {"start_s": round(time.perf_counter() - stopped, 2)}
 
 
 def _connections(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[Row]:
@@ -217,8 +220,10 @@ SERIES: dict[str, Callable[[Path, Path, argparse.Namespace], Iterator[Row]]] = {
 }
 GROWS = (  # series, cause, what grows, its name
     ("topics", "count", "cpu_us_per_message", "CPU µs per send, by topics"),
-    ("topics", "count", "anonymous_mb", "anonymous MB, by topics of 4 queues"),
-    ("topics", "count", "restart_s", "seconds of a restart, by topics"),
+    ("topics", "count", "create_us", "µs to create a topic, by topics"),
+    ("topics", "count", "anonymous_mb", "anonymous MB, by topics"),
+    ("topics", "count", "stop_s", "seconds of a stop, by topics"),
+    ("topics", "count", "start_s", "seconds of a start, by topics"),
     ("connections", "count", "cpu_us_per_message", "CPU µs per send, by connections"),
     ("connections", "count", "anonymous_mb", "anonymous MB, by connections"),
     ("consumers", "count", "cpu_us_per_message", "CPU µs per delivery, by waiting consumers"),
@@ -304,4 +309,4 @@ def draw(rows: list[Row]) -> str:
     return curves(panels, title="How cost grows (dashed: linear growth of the whole)")
 
 
-TOTALS = {"anonymous_mb", "restart_s", "start_s"}
+TOTALS = {"anonymous_mb", "stop_s", "start_s"}
