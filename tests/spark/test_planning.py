@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contrailmq.errors import ConfigError
+from contrailmq.errors import ConfigError, SystemBusy
 from contrailmq.protocol.queue import MessageQueue
 
 pytest.importorskip("pyspark")
@@ -131,13 +131,49 @@ def test_a_queue_that_shrinks_is_a_loss() -> None:
     bounds, queue = Bounds(), _queue(0)
     bounds.end = {queue: 2}
     reached = journal.offset_of({queue: 8})
-    strict = Advance(Position(word="latest"), group=None, losses=Losses(fail=True))
+    strict = Advance(Position(word="latest"), group=None, losses=Losses(fail=True, wait_s=0.0))
     with pytest.raises(MessagesLost, match=r"queue 0: offsets 2 to 7 \(6 messages\)"):
         strict.next(reached, bounds, [queue], limit=_all)
-    tolerant = Advance(Position(word="latest"), group=None, losses=Losses(fail=False))
+    tolerant = Advance(Position(word="latest"), group=None, losses=Losses(fail=False, wait_s=0.0))
     after = tolerant.next(reached, bounds, [queue], limit=_all)
     assert journal.reached(after) == {queue: 2}
     assert journal.ranges(reached, after) == []
+
+
+class Ticks:
+    """A clock that is set."""
+
+    now = 0
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic_ms(self) -> int:
+        return self.now
+
+
+@pytest.mark.parametrize("with_target", [False, True])
+def test_a_queue_that_recovers_is_no_loss(with_target: bool) -> None:
+    """A broker that was killed has its newest messages in their queues only after a moment."""
+    bounds, queue, clock = Bounds(), _queue(0), Ticks()
+    losses = Losses(fail=True, wait_s=5.0, clock=clock)
+    advance = Advance(Position(word="latest"), group=None, losses=losses)
+    reached = journal.offset_of({queue: 8})
+    target = {queue: 2} if with_target else None
+    for round_ms in (0, 60_000):  # the second time counts anew
+        bounds.end = {queue: 2}
+        for step_ms in (0, 4_000):
+            clock.now = round_ms + step_ms
+            with pytest.raises(SystemBusy, match=r"queue 0: offsets 2 to 7 \(6 messages\)"):
+                advance.next(reached, bounds, [queue], limit=_all, target=target)
+        bounds.end = {queue: 8}
+        assert advance.next(reached, bounds, [queue], limit=_all, target=target) is reached
+    bounds.end = {queue: 2}
+    with pytest.raises(SystemBusy):
+        advance.next(reached, bounds, [queue], limit=_all, target=target)
+    clock.now += 5_000
+    with pytest.raises(MessagesLost):
+        advance.next(reached, bounds, [queue], limit=_all, target=target)
 
 
 @pytest.mark.parametrize("kind", ["topics", "store"])

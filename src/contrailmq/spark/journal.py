@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from contrailmq.errors import ConfigError
+from contrailmq.errors import ConfigError, SystemBusy
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.loss import DataLoss, Losses
 from contrailmq.spark.options import EARLIEST, Position
@@ -103,10 +103,9 @@ class Advance:
         new = [queue for queue in queues if queue not in before]
         begun = self._begin(bounds, new, is_first=is_first)
         starts = {**begun, **before}
-        ends = self._ends(bounds, queues, target)
+        ends = self._ends(bounds, queues, target, before)
         for queue, end in ends.items():
-            if end < before.get(queue, 0):
-                self._losses.note(DataLoss(queue, end, before[queue], "not in the queue any more"))
+            self._check(queue, end, before.get(queue, 0))
         ends = {queue: end for queue, end in ends.items() if queue in starts}
         waiting = {q: end for q, end in ends.items() if end > starts[q]}
         allowed = limit({q: starts[q] for q in waiting}, waiting) if waiting else {}
@@ -134,11 +133,28 @@ class Advance:
                 self._begun[queue] = max(min(at, ends[queue]), first[queue])
         return {queue: self._begun[queue] for queue in new}
 
+    def _check(self, queue: MessageQueue, end: int, reached_to: int) -> None:
+        """A queue that ends too early: a loss, unless it may be a broker that still recovers."""
+        if end >= reached_to:
+            self._losses.forget(queue)
+            return
+        loss = DataLoss(queue, end, reached_to, "not in the queue any more")
+        if not self._losses.is_certain(loss):
+            raise SystemBusy(f"{loss}, or not yet again")
+        self._losses.note(loss)
+
     def _ends(
-        self, bounds: QueueBounds, queues: Sequence[MessageQueue], target: Offsets | None
+        self,
+        bounds: QueueBounds,
+        queues: Sequence[MessageQueue],
+        target: Offsets | None,
+        before: Offsets,
     ) -> dict[MessageQueue, int]:
         if target is not None:
             self.ends = {queue: target[queue] for queue in queues if queue in target}
+            low = [queue for queue, end in self.ends.items() if end < before.get(queue, 0)]
+            if low:  # the target was set while a broker recovered
+                self.ends.update(bounds.end_offsets(low))
         else:
             self.ends = bounds.end_offsets(queues)
         return self.ends

@@ -54,6 +54,10 @@ class Losses:
         """The offsets from ``start`` to before ``first`` are not in the queue any more."""
         self.note(DataLoss(queue, start, first, "deleted by the broker"))
 
+    def forget(self, queue: MessageQueue) -> None:
+        """A queue has again what it had."""
+        self._seen.pop(queue, None)
+
     def is_certain(self, loss: DataLoss) -> bool:
         """Whether a queue that ends too early has had time enough to recover."""
         now_ms = self._clock.monotonic_ms()

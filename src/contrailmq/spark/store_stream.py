@@ -39,7 +39,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._place = options.starting or _EARLIEST
-        losses = Losses(fail=options.fail_on_data_loss)
+        losses = Losses(fail=options.fail_on_data_loss, wait_s=0.0)
         self._advance = Advance(self._place, group=None, losses=losses)
         self._target: dict[MessageQueue, int] | None = None
         self._open: Directories | None = None
