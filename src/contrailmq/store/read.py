@@ -123,12 +123,9 @@ class Reading:
             program = matcher.program if matcher.record_matters else None
         gatherer = self._log.gatherer
         gatherer.watched = watched
-        try:
-            return gatherer.select(
-                buffer, start, end, count, self.limits, self.disk_before, codes, program
-            )
-        finally:
-            gatherer.watched = False
+        return gatherer.select(
+            buffer, start, end, count, self.limits, self.disk_before, codes, program
+        )
 
     @property
     def disk_before(self) -> int:
