@@ -114,10 +114,11 @@ def _topics(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterator[
             began = time.perf_counter()
             call(loadgen, broker, ["create", *target])
             created_s = time.perf_counter() - began
-            load = ["send", *target, "-c", "16", "-w", "64", "-s", str(options.seconds)]
-            call(loadgen, broker, load)  # makes the queues
             row = {"count": count, "create_us": round(created_s / count * 1e6)}
-            row |= _cost(broker, loadgen, load)
+            load = ["send", *target, "-c", "16", "-w", "64"]
+            first = call(loadgen, broker, [*load, "-N", str(2 * count), "-s", "120"])
+            row["first_us"] = round(first["seconds"] / count * 1e6)  # makes the queue
+            row |= _cost(broker, loadgen, [*load, "-s", str(options.seconds)])
             began = time.perf_counter()
             broker.stop()
             stopped = time.perf_counter()
@@ -221,6 +222,7 @@ SERIES: dict[str, Callable[[Path, Path, argparse.Namespace], Iterator[Row]]] = {
 GROWS = (  # series, cause, what grows, its name
     ("topics", "count", "cpu_us_per_message", "CPU µs per send, by topics"),
     ("topics", "count", "create_us", "µs to create a topic, by topics"),
+    ("topics", "count", "first_us", "µs for a topic's first messages, by topics"),
     ("topics", "count", "anonymous_mb", "anonymous MB, by topics"),
     ("topics", "count", "stop_s", "seconds of a stop, by topics"),
     ("topics", "count", "start_s", "seconds of a start, by topics"),
