@@ -21,7 +21,7 @@ ONLY = set(filter(None, os.environ.get("CONTRAIL_NATIVE", "").split(",")))
 NATIVE = sorted(
     path.with_suffix(".py")
     for path in Path("src/contrailmq/_native").glob("*.pxd")
-    if path.stem != "raw" and (not ONLY or path.stem in ONLY)  # raw.pxd is inline C
+    if path.stem not in {"raw", "system"} and (not ONLY or path.stem in ONLY)  # those are inline C
 )
 
 

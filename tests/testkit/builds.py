@@ -15,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 
 BUILDS = ("compiled", "pure")
-INLINE = {"raw"}  # its .pxd is inline C for the others, its .py their plain build: never compiled
+# Their .pxd is inline C for the others, their .py the plain build of it: never compiled.
+INLINE = {"raw", "system"}
 NATIVE = Path(__file__).resolve().parents[2] / "src" / "contrailmq" / "_native"
 
 

@@ -76,41 +76,6 @@ cdef inline Py_ssize_t find_byte(const unsigned char* data, Py_ssize_t at, Py_ss
     found = <const unsigned char*> memchr(data + at, byte, end - at)
     return -1 if found == NULL else found - data
 
-# The wait for work, the fsync and the word that it is done: all without the interpreter lock.
-cdef extern from *:
-    """
-    #include <errno.h>
-    #include <unistd.h>
-    static int contrail_eventfd(int fd, int is_write) {
-        uint64_t value = 1;
-        ssize_t done;
-        do {
-            done = is_write ? write(fd, &value, 8) : read(fd, &value, 8);
-        } while (done < 0 && errno == EINTR);
-        return done == 8;
-    }
-    static void contrail_serve_syncs(int wake_fd, int done_fd, volatile int32_t *order) {
-        Py_BEGIN_ALLOW_THREADS
-        while (contrail_eventfd(wake_fd, 0) && order[0] >= 0) {
-            int32_t index, error = 0;
-            for (index = 0; index < order[0] && !error; index++) {
-                if (fdatasync(order[3 + index]) != 0) {
-                    error = errno;
-                    order[2] = index;
-                }
-            }
-            order[1] = error;
-            if (!contrail_eventfd(done_fd, 1))
-                break;
-        }
-        Py_END_ALLOW_THREADS
-    }
-    """
-    void contrail_serve_syncs(int wake_fd, int done_fd, int* order)
-
-cdef inline void serve_syncs(int wake_fd, int done_fd, unsigned char* order) noexcept:
-    contrail_serve_syncs(wake_fd, done_fd, <int*> order)
-
 # CRC-32 by multiplication without carries, 64 bytes a step (Gopal et al., "Fast CRC Computation for
 # Generic Polynomials Using PCLMULQDQ", Intel 2009): the remainders of x^n by the polynomial move
 # 128 bits of message forward by 512 and 128 bits, the last two steps are Barrett's reduction.

@@ -1,4 +1,4 @@
-from contrailmq._native cimport raw
+from contrailmq._native cimport raw, system
 
 cdef int _WORDS, _WORD
 

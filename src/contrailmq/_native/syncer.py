@@ -7,14 +7,14 @@ It never takes the interpreter lock between two orders: neither side waits for t
 
 from __future__ import annotations
 
-from contrailmq._native import raw
+from contrailmq._native import raw, system
 
 _WORDS = 3
 _WORD = 4
 
 
 def serve(wake_fd: int, done_fd: int, order: bytearray) -> None:
-    """Carry out orders until one has a count below 0; ``raw.serve_syncs`` has their form."""
+    """Carry out orders until one has a count below 0; ``system.serve_syncs`` has their form."""
     if len(order) < _WORDS * _WORD:
         raise ValueError(f"serve: {len(order)} bytes are no order")
-    raw.serve_syncs(wake_fd, done_fd, raw.at_address(order))
+    system.serve_syncs(wake_fd, done_fd, raw.at_address(order))

@@ -80,7 +80,7 @@ class Syncer:
         done_fd = os.eventfd(0, os.EFD_CLOEXEC)
         try:
             self._loop.add_reader(done_fd, self._on_done)
-        except NotImplementedError:  # a loop that knows no descriptors, such as a simulated one
+        except RuntimeError:  # a loop that knows no descriptors, such as a simulated one
             os.close(done_fd)
             return False
         self._done_fd = done_fd
