@@ -187,6 +187,7 @@ def _log_size(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterato
     with OurBroker(home, {}) as broker:
         target = ["-t", "l", "-q", "16"]
         call(loadgen, broker, ["create", *target])
+        call(loadgen, broker, ["create", "-t", "small", "-q", "16"])
         written = 0.0
         for gigabytes in map(float, options.log_gb.split(",")):
             missing = int((gigabytes * 1e9 - written) / 65_800)
@@ -199,7 +200,8 @@ def _log_size(home: Path, loadgen: Path, options: argparse.Namespace) -> Iterato
                 call(loadgen, broker, [*fill, "-s", "250"])
                 missing -= part
             written = gigabytes * 1e9
-            row = _cost(broker, loadgen, ["send", *target, "-c", "16", "-w", "64", "-s", "2"])
+            small = ["send", "-t", "small", "-q", "16", "-c", "16", "-w", "64", "-s", "2"]
+            row = _cost(broker, loadgen, small)
             evict(broker.store, broker.pids)
             pulled = _cost(broker, loadgen, ["pull", *target, "-c", "4", "-w", "1", "-s", "2"])
             row["pull_cpu_us_per_message"] = pulled["cpu_us_per_message"]
