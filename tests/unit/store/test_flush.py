@@ -338,7 +338,7 @@ def test_a_write_that_stops_half_way_is_gone_on_with() -> None:
         files = SimFiles()
         async with running(SETTINGS, files) as store:
             files.fail("short", "commitlog")
-            files.fail("short", "commitlog", after=1)
+            files.fail("short", "commitlog")  # the rest of it, too
             put(store, 1, size=9000)
             (record,) = decode_records(store.get("T", 0, 0, count=1).records)
             assert bytes(record.body) == b"1 ".ljust(9000, b"x")
