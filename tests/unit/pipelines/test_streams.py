@@ -11,6 +11,8 @@ pytest.importorskip("pyspark")
 
 from contrailmq.pipelines.streams import lag_of
 
+pytestmark = pytest.mark.spark
+
 
 def _progress(latest: Any, end: Any) -> dict[str, Any]:
     return {"sources": [{"latestOffset": latest, "endOffset": end}]}

@@ -247,6 +247,7 @@ def wanted_of_without_body(record: Record) -> dict[str, Any]:
     return {**row, "sys_flag": flag}
 
 
+@pytest.mark.spark
 def test_pyarrow_takes_the_buffers() -> None:
     pa = pytest.importorskip("pyarrow")
     data = b"".join(

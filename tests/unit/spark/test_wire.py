@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 
 from contrailmq.errors import ConnectionLost, RemoteProtocolError
 from contrailmq.protocol.command import Command, Serialization, decode
+
+pytest.importorskip("pyspark")
+
 from contrailmq.spark.wire import Answer, Wire
 
+pytestmark = pytest.mark.spark
 RESPONSE = 1
 
 
