@@ -17,7 +17,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FLUSH, STORE = "tests/unit/store/test_flush.py", "tests/unit/store/test_store.py"
-MODEL = "tests/property/test_store.py"
 
 
 class Mutant(NamedTuple):
@@ -64,7 +63,7 @@ MUTANTS = {
         "commit_log", "done += written", "done = len(data)", FLUSH
     ),
     "a name is not made certain": Mutant(
-        "commit_log", "            self._files.sync_folder(posixpath.dirname(path))\n", "", MODEL
+        "commit_log", "            self._files.sync_folder(posixpath.dirname(path))\n", "", FLUSH
     ),
     "messages are taken while queues are behind": Mutant(
         "store",

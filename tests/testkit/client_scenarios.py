@@ -28,6 +28,7 @@ from contrailmq import (
     TransactionState,
 )
 from contrailmq.clock import SystemClock
+from contrailmq.errors import ClientError
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.bodies.clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from contrailmq.protocol.bodies.queues import GetConsumerStatusBody
@@ -86,6 +87,18 @@ async def take(consumer: PushConsumer, count: int) -> list[ReceivedMessage]:
             if len(found) == count:
                 break
     return found
+
+
+async def known(consumer: PullConsumer, topic: str) -> None:
+    """Return when name servers know a topic; a broker tells them of a new one in its own time."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                await consumer.queues(topic)
+            except ClientError:
+                await asyncio.sleep(0.05)
+            else:
+                return
 
 
 async def send_and_receive(place: Place) -> None:
@@ -319,7 +332,8 @@ async def offsets_survive(place: Place) -> None:
             second = await take(consumer, 4)
             await producer.send(Message(topic, b"new"))
             third = await take(consumer, 1)
-    assert sorted(int(m.body) for m in first + second) == list(range(10))
+    bodies = [int(m.body) for m in first + second]
+    assert sorted(bodies) == list(range(10)), f"received {bodies}"
     assert [m.body for m in third] == [b"new"]
 
 
@@ -411,6 +425,7 @@ async def plain_pull(place: Place) -> None:
             f"Pull_{place.tag}", name_servers=place.name_servers, client=place.client
         ) as consumer:
             queue = receipt.queue
+            await known(consumer, topic)
             pulled = await consumer.pull(queue, 0, expression="x || y")
             assert [m.body for m in pulled.messages] == [b"one"]
             assert (pulled.status, pulled.next_offset) == (PullStatus.FOUND, 1)

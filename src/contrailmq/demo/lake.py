@@ -64,6 +64,10 @@ def _java_path() -> str:
     return os.pathsep.join([*parts, os.environ.get("PATH", "")])
 
 
+# Spark puts Unix sockets with names of some 40 letters there; a path may have 107 at most.
+SOCKET_FOLDER_MAX: Final = 60
+
+
 class Lake:
     """A Spark session over the cluster of the tour; every method blocks, use a thread."""
 
@@ -81,6 +85,8 @@ class Lake:
         began_ms = self._screen.clock.monotonic_ms()
         scratch = self._directory / "java"  # what Java unpacks goes with the folder, too
         scratch.mkdir()
+        if len(str(scratch)) > SOCKET_FOLDER_MAX:
+            scratch = Path("/tmp")  # where Java itself would put it
         settings = {
             "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch}",
             "spark.ui.enabled": "false",

@@ -372,3 +372,26 @@ def test_a_deleted_topic_does_not_disturb_a_flush() -> None:
             assert put(store).queue_offset == 0
 
     simulate(1, scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_segment_made_in_a_hurry_has_a_certain_name(seed: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        files = SimFiles()
+        store = Store(SETTINGS, files=files, clock=SimClock())
+        await store.open()  # no service runs, so no segment is ready before it is needed
+        appended = [put(store, number, 20000) for number in range(10)]
+        assert store.max_offset > 2 * SETTINGS.segment_size
+        await store._flush.flush()
+        files.cut_power(rng)
+        store.fence.close("its machine has no power")
+        await store.aclose()
+        again = Store(SETTINGS, files=files, clock=SimClock())
+        await again.open()
+        for one in appended:
+            record = again.record_at(one.offset)
+            assert record is not None
+            assert len(record) == one.size
+        await again.aclose()
+
+    simulate(seed, scenario)

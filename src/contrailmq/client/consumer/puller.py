@@ -79,9 +79,12 @@ class Puller:
         self, queue: MessageQueue, wish: PullWish, *, origin: Origin, subscription: SubscriptionData
     ) -> Pulled:
         """Pull once; raises BrokerError or NetworkError."""
-        found = self._session.routes.find_reader(queue.broker_name, self._suggested.get(queue, 0))
+        routes, suggested = self._session.routes, self._suggested.get(queue, 0)
+        found = routes.find_reader(queue.broker_name, suggested)
         if found is None:
-            await self._session.routes.refresh(queue.topic)
+            await routes.refresh(queue.topic)
+            found = routes.find_reader(queue.broker_name, suggested)
+        if found is None:
             raise NetworkError(f"broker {queue.broker_name} is in no route known here")
         broker_id, address = found
         is_master = broker_id == MASTER_ID
