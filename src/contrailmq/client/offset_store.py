@@ -78,13 +78,19 @@ Commit = Callable[[MessageQueue, int, bool], Awaitable[None]]
 
 
 class RemoteOffsets(_Memory):
-    """Offsets kept by the brokers; ``fetch`` and ``commit`` are the calls to them."""
+    """Offsets kept by the brokers; ``fetch`` and ``commit`` are the calls to them.
+
+    Regular commits are not answered.  A broker handles requests side by side, so that one of them
+    may take effect after a later one that was answered (seen with Java's: an offset fell back, and
+    the next consumer got messages again).  What has to be certain is therefore read back.
+    """
 
     def __init__(self, *, fetch: Fetch, commit: Commit) -> None:
         super().__init__()
         self._fetch = fetch
         self._commit = commit
         self._written: dict[MessageQueue, int] = {}
+        self._unanswered: set[MessageQueue] = set()  # committed without an answer since the last
 
     async def read(self, queue: MessageQueue) -> int:
         """Ask the broker; what it says is noted in memory."""
@@ -105,6 +111,12 @@ class RemoteOffsets(_Memory):
             try:
                 await self._commit(queue, offset, confirmed)
                 self._written[queue] = offset
+                if not confirmed:
+                    self._unanswered.add(queue)
+                elif queue in self._unanswered:
+                    self._unanswered.discard(queue)
+                    if await self._kept(queue) != offset:
+                        await self._commit(queue, offset, confirmed)
             except BrokerError as error:
                 log.warning("offset refused queue=%s offset=%s error=%s", queue, offset, error)
             except ContrailError as error:
@@ -112,10 +124,17 @@ class RemoteOffsets(_Memory):
                     "offset not committed queue=%s offset=%s error=%s", queue, offset, error
                 )
 
+    async def _kept(self, queue: MessageQueue) -> int:
+        try:
+            return await self._fetch(queue)
+        except QueryNotFound:
+            return NOT_FOUND
+
     def forget(self, queue: MessageQueue) -> None:
         """Drop what is known of a queue."""
         super().forget(queue)
         self._written.pop(queue, None)
+        self._unanswered.discard(queue)
 
 
 class LocalOffsets(_Memory):
