@@ -41,3 +41,9 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 def fuzz_seconds() -> float:
     """How long one fuzz target may run."""
     return float(os.environ.get("CONTRAIL_FUZZ_S", "2"))
+
+
+@pytest.fixture(scope="session")
+def fuzz_seed() -> int:
+    """Where long runs begin: the same every time, so that a run repeats; another one by request."""
+    return int(os.environ.get("CONTRAIL_FUZZ_SEED", "2"))

@@ -24,9 +24,8 @@ def test_a_short_run(target: Target) -> None:
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_a_long_run(target: Target, fuzz_seconds: float) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    assert fuzz(target, seconds=fuzz_seconds, seed=seed) > 0
+def test_a_long_run(target: Target, fuzz_seconds: float, fuzz_seed: int) -> None:
+    assert fuzz(target, seconds=fuzz_seconds, seed=fuzz_seed) > 0
 
 
 def test_a_broken_invariant_is_found_and_kept(tmp_path: Path) -> None:

@@ -265,6 +265,8 @@ class _References:
         path = _path_of(self._root)
         if path is not None:
             return None  # it can only refer to itself
+        if not isinstance(self._root, dict | list):
+            return self._root  # "$ref" was but a part of a text or of a comment
         self._scan()
         targets = [self._target(path, parent, above) for parent, _, path, above in self._found]
         for (parent, key, _, _), target in zip(self._found, targets, strict=True):

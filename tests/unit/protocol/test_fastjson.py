@@ -95,6 +95,8 @@ def test_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ('{"m":{0:{"x":1}},"b":{"$ref":"$.m.0"}}', {"m": {0: {"x": 1}}, "b": {"x": 1}}),
         ('{"m":{"k":{"x":1}},"b":{"$ref":"$[\'m\'].k"}}', {"m": {"k": {"x": 1}}, "b": {"x": 1}}),
         ('{"a":{"$ref":"$.nowhere"}}', {"a": None}),
+        ("12 // $ref", 12),
+        ("'$ref'", "$ref"),
         ('{"a":[1],"b":{"$ref":"$.a[7]"}}', {"a": [1], "b": None}),
         ('{"a":{"$ref":"?"}}', {"a": None}),
         ('{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}', {"a": None, "b": None}),
