@@ -11,8 +11,8 @@ change nothing.
 **After a crash** (the abort file is there) what the checkpoint vouches for is as it was, and
 nothing else is believed.  The log is walked from the last segment that begins with a vouched
 record, every body's checksum is checked, and the first thing that is not a whole record ends it.
-Queues are cut back to where that walk begins and derived again.  Index files newer than the
-checkpoint are kept if they are sound (``index_repair``).
+Queues are cut back to where that walk begins and derived again; without marks all of the log is.
+Index files newer than the checkpoint are kept if they are sound (``index_repair``).
 
 Either way a queue that has less than its mark says, that lacks its first file, or whose records of
 the log do not join on to what it has, has lost something and is made again (``queue_loss``).
@@ -234,6 +234,8 @@ class Recovery:
             # What is made anew below is not what the checkpoint vouches for.
             await self._vouch_less(checkpoint, safe_ms)
             begin = min(max(again, segments.first_offset), start)
+        if self._marks.read(segments) is None:
+            begin = segments.first_offset  # nobody else remembers a queue that is gone
         self._derivation.start(begin)
         if begin < start:
             await self._walk(begin, until=start, doubt_ms=scan.NO_DOUBT, check_crc=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import Callable, Coroutine
@@ -129,16 +130,40 @@ LOSSES = (
 
 @pytest.mark.parametrize("topic", [OLD, YOUNG, BOTH])
 @pytest.mark.parametrize("what", LOSSES)
-@pytest.mark.parametrize("state", ["clean", "clean, no marks", "killed"])
+@pytest.mark.parametrize("state", ["clean", "clean, no marks", "killed", "killed, no marks"])
 def test_what_a_queue_has_lost_is_made_again(topic: str, what: str, state: str) -> None:
     files = SimFiles()
     session(files, fill)
     lose(files, topic, what)
-    if state == "clean, no marks":
+    if state.endswith("no marks"):
         files.remove(MARKS)
-    if state == "killed":
+    if state.startswith("killed"):
         files.replace("store/abort", b"")
     session(files, expect_all)
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+@pytest.mark.parametrize("what", LOSSES)
+def test_what_a_checkpoint_vouches_for_may_be_lost_all_the_same(
+    what: str, with_index: bool
+) -> None:
+    """A crash, no marks: the walk of the log would begin long behind the records of the queue."""
+    files = SimFiles()
+    settings = StoreSettings(**{**_fields(SETTINGS), "index_enable": with_index})
+
+    async def fill_and_go_on(store: Store) -> None:
+        await fill(store)
+        await asyncio.sleep(10)
+        for number in range(300):
+            store.put(message("Later", number))
+            if number == 200:
+                await asyncio.sleep(10)
+
+    session(files, fill_and_go_on, settings)
+    lose(files, OLD, what)
+    files.remove(MARKS)
+    files.replace("store/abort", b"")
+    session(files, expect_all, settings)
 
 
 @pytest.mark.parametrize("what", LOSSES)
