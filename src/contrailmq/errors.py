@@ -94,6 +94,10 @@ class ClientError(ContrailError):
     """The client was used in a way that cannot work; the text says what to do."""
 
 
+class UsageError(ClientError):
+    """A command line that cannot be carried out as it stands: exit code 2."""
+
+
 class NoRoute(ClientError):
     """No name server knows where a topic lives."""
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from contrailmq.errors import ConfigError, ContrailError, StoreLocked
+from contrailmq.errors import ConfigError, ContrailError, StoreLocked, UsageError
 from contrailmq.version import VERSION
 
 DONE: Final = 0
@@ -136,10 +136,11 @@ def completion(argv: Sequence[str]) -> int:
     """Print the completion script of a shell, made from the parsers of all commands here."""
     maker = importlib.import_module("contrailmq.admin.completion")
     if len(argv) != 1 or argv[0] not in maker.SHELLS:
-        shown = sys.stdout if argv and argv[0] in ("-h", "--help") else sys.stderr
-        print("usage: contrail completion bash|zsh|fish", file=shown)
-        print('for example: eval "$(contrail completion bash)"', file=shown)
-        return DONE if shown is sys.stdout else USAGE
+        if argv and argv[0] in ("-h", "--help"):
+            print("usage: contrail completion bash|zsh|fish")
+            print('for example: eval "$(contrail completion bash)"')
+            return DONE
+        return _refuse('give one shell, bash, zsh or fish: eval "$(contrail completion bash)"')
     commands = {}
     for name, entry in available().items():
         make = _find_parser(entry.target)
@@ -175,6 +176,8 @@ def _run(args: list[str]) -> int:
             print(_help_text())
             return DONE
         name, rest = rest[0], ["--help"]
+    if name.startswith("-"):
+        return _refuse(f"there is no option {name}; contrail help lists options and commands")
     entry = COMMANDS.get(name)
     if entry is None or not _exists(entry.target):
         alike = difflib.get_close_matches(name, available(), 1)
@@ -236,7 +239,7 @@ def _fail(error: Exception) -> int:
     elif not isinstance(error, ContrailError | OSError):
         text = f"{type(error).__name__}: {text} (contrail --debug shows where)"
     print(f"contrail: {text}", file=sys.stderr)
-    return FAILED
+    return USAGE if isinstance(error, UsageError) else FAILED
 
 
 def _abandon_stdout() -> None:

@@ -29,6 +29,7 @@ from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import NameServerSettings
 from contrailmq.net.loop import run
 from contrailmq.store.layout import Layout
+from contrailmq.usage import CommandParser, port, whole
 
 DEFAULT_STORE: Final = "~/.contrailmq/store"
 PORT_STEP: Final = 10
@@ -54,8 +55,6 @@ def main(argv: Sequence[str]) -> int:
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    if not 1 <= options.brokers <= BROKERS_MAX:
-        raise ConfigError(f"--brokers {options.brokers}: expected from 1 to {BROKERS_MAX}")
     run(_serve(options))
     return 0
 
@@ -258,7 +257,7 @@ async def _await_end(child: asyncio.subprocess.Process) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="contrail up",
         description="Run a name server and a broker in one process.",
         epilog=_EPILOG,
@@ -267,14 +266,18 @@ def _parser() -> argparse.ArgumentParser:
     add_options(parser)
     parser.add_argument(
         "--namesrv-port",
-        type=int,
+        type=port,
         default=9876,
         metavar="PORT",
         help="the name server's port, 9876; 0 takes a free one",
     )
-    parser.add_argument("--port", type=int, help="the broker's port, 10911; 0 takes a free one")
+    parser.add_argument("--port", type=port, help="the broker's port, 10911; 0 takes a free one")
     parser.add_argument(
-        "--brokers", type=int, default=1, metavar="N", help="as many broker processes"
+        "--brokers",
+        type=whole(1, BROKERS_MAX),
+        default=1,
+        metavar="N",
+        help="as many broker processes",
     )
     return parser
 

@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
             sub.add_argument(
                 f"-{option.letter}", f"--{option.name}", dest=option.name,
                 required=option.required, default=option.default, metavar="ARG", help=option.help,
+                type=option.kind or str,
             )  # fmt: skip
     return top
 

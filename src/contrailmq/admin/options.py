@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import difflib
 import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from contrailmq.admin.client import AdminClient
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
 from contrailmq.clock import SystemClock
-from contrailmq.errors import ClientError, NetworkError, NoRoute
+from contrailmq.errors import ClientError, NetworkError, NoRoute, UsageError
 from contrailmq.net.loop import run
+from contrailmq.usage import CommandParser, positive
 
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 HINT: Final = "(contrail up starts a cluster here; -n or NAMESRV_ADDR names another)"
 EXIT_CODES: Final = "exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted"
 
-CHOICES_SHOWN: Final = 12
-_INVALID: Final = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<choices>.+)\)")
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line, with a guess at what was meant."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with code 2."""
-        wrong = _INVALID.search(message)
-        if wrong is not None:
-            choices = re.findall(r"[\w-]+", wrong["choices"])
-            alike = difflib.get_close_matches(wrong["given"], choices, 1)
-            few = ", ".join(choices) if len(choices) <= CHOICES_SHOWN else ""
-            guess = f"did you mean {alike[0]}?" if alike else f"there is {few}" if few else ""
-            message = f"there is no {wrong['given']}" + (f"; {guess}" if guess else "")
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help shows how\n")
 
 
 def connection_options(*more_names: str) -> argparse.ArgumentParser:
@@ -55,7 +38,11 @@ def connection_options(*more_names: str) -> argparse.ArgumentParser:
         "--secret-key", metavar="KEY", help="its secret (else the variable CONTRAIL_SECRET_KEY)"
     )
     group.add_argument(
-        "--timeout", type=float, default=5.0, metavar="S", help="seconds to wait for an answer (5)"
+        "--timeout",
+        type=positive,
+        default=5.0,
+        metavar="S",
+        help="seconds to wait for an answer (5)",
     )
     return parent
 
@@ -77,7 +64,7 @@ def client_settings(options: argparse.Namespace) -> ClientSettings:
         return ClientSettings()
     secret = options.secret_key or os.environ.get("CONTRAIL_SECRET_KEY", "")
     if not secret:
-        raise ClientError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
+        raise UsageError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
     return ClientSettings(credentials=Credentials(access_key=options.access_key, secret_key=secret))
 
 
@@ -166,5 +153,5 @@ def confirmed(options: argparse.Namespace, question: str, *, stdin: Any) -> bool
     if options.yes:
         return True
     if not stdin.isatty():
-        raise ClientError(f"{question} Say --yes: there is nobody to ask.")
+        raise UsageError(f"{question} Say --yes: there is nobody to ask.")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

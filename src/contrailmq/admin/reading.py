@@ -11,6 +11,7 @@ from contrailmq.admin.options import start_moment
 from contrailmq.admin.output import BODY_WIDTH, Printer, body_text, json_line, message_row, when
 from contrailmq.client.consumer.subscription import Expression, Sql
 from contrailmq.client.message import ReceivedMessage
+from contrailmq.usage import seconds, whole
 
 STYLES: Final = ("pretty", "json", "body")
 BODY_WIDTH_MIN: Final = 20
@@ -25,7 +26,7 @@ def reading_options(parser: argparse.ArgumentParser, *, start: str) -> None:
         "--from", dest="start", type=start_moment, default=start, metavar="WHERE",
         help="first, last, 10m (ago), or a local time",
     )  # fmt: skip
-    parser.add_argument("--wait", type=float, metavar="S", help="stop after S quiet seconds")
+    parser.add_argument("--wait", type=seconds, metavar="S", help="stop after S quiet seconds")
     style = parser.add_mutually_exclusive_group()
     style.add_argument(
         "--json", dest="style", action="store_const", const="json", help="one JSON object a line"
@@ -35,7 +36,7 @@ def reading_options(parser: argparse.ArgumentParser, *, start: str) -> None:
     )
     parser.set_defaults(style="pretty")
     parser.add_argument(
-        "--width", type=int, metavar="N",
+        "--width", type=whole(1), metavar="N",
         help=f"cut bodies to so many characters (the terminal's width, elsewhere {BODY_WIDTH})",
     )  # fmt: skip
 

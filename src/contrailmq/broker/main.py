@@ -20,6 +20,7 @@ from contrailmq.broker.app import Broker
 from contrailmq.broker.conf import BrokerConf, read_conf
 from contrailmq.broker.settings import read_file
 from contrailmq.net.loop import run
+from contrailmq.usage import CommandParser, port
 
 
 def main(argv: Sequence[str]) -> int:
@@ -108,10 +109,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="contrail broker", description="Run a broker.")
+    parser = CommandParser(prog="contrail broker", description="Run a broker.")
     add_options(parser)
     parser.add_argument("-n", "--namesrv", metavar="ADDR", help="name servers, a:9876;b:9876")
-    parser.add_argument("--port", type=int, help="listenPort; 0 takes a free one")
+    parser.add_argument("--port", type=port, help="listenPort; 0 takes a free one")
     parser.add_argument("--name", help="brokerName")
     parser.add_argument(
         "-p", dest="print_all", action="store_true", help="print all settings and exit"

@@ -19,8 +19,8 @@ from typing import Final, TextIO
 from contrailmq.demo.lake import Lake, LakeFacts, why_not
 from contrailmq.demo.screen import Screen
 from contrailmq.demo.shop import BIG, BILLING, ORDERS, PROPERTIES, TOTALS, Facts, Shop
-from contrailmq.errors import ContrailError
 from contrailmq.up import local_cluster
+from contrailmq.usage import CommandParser, whole
 from contrailmq.version import VERSION
 
 ORDER_COUNT: Final = 20_000
@@ -31,8 +31,6 @@ TERMINATED: Final = 143
 def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     """Run the tour."""
     options = parser().parse_args(argv)
-    if options.orders < ORDER_COUNT_MIN:
-        raise ContrailError(f"--orders {options.orders}: at least {ORDER_COUNT_MIN}")
     screen = Screen(out)
     try:
         with tempfile.TemporaryDirectory(prefix="contrail-demo-") as directory:
@@ -139,15 +137,19 @@ def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: fl
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    found = argparse.ArgumentParser(
+    found = CommandParser(
         prog="contrail demo",
         description="A tour: cluster, clients and a Spark pipeline, in two minutes.",
     )
     found.add_argument(
-        "--orders", type=int, default=ORDER_COUNT, metavar="N", help=f"orders ({ORDER_COUNT})"
+        "--orders",
+        type=whole(ORDER_COUNT_MIN),
+        default=ORDER_COUNT,
+        metavar="N",
+        help=f"orders ({ORDER_COUNT})",
     )
     found.add_argument("--no-spark", action="store_true", help="leave the Spark part out")
-    found.add_argument("--seed", type=int, default=7, help="another story with another number")
+    found.add_argument("--seed", type=whole(0), default=7, help="another story with another number")
     return found
 
 

@@ -15,6 +15,7 @@ from contrailmq.clock import SystemClock
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import Configuration, read_file
 from contrailmq.net.loop import run
+from contrailmq.usage import CommandParser, port
 
 IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath", "configStorePath", "orderMessageEnable")
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="contrail namesrv", description="Run a name server.")
+    parser = CommandParser(prog="contrail namesrv", description="Run a name server.")
     parser.add_argument("-c", "--configFile", metavar="FILE", help="name server properties file")
     parser.add_argument("-n", "--namesrvAddr", metavar="LIST", help="taken for mqnamesrv's sake")
     parser.add_argument(
@@ -52,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         help="print the important settings and exit",
     )
     parser.add_argument("--host", help="address to listen on (bindAddress)")
-    parser.add_argument("--port", help="port to listen on (listenPort, 9876)")
+    parser.add_argument("--port", type=port, help="port to listen on (listenPort, 9876)")
     parser.add_argument("--store", metavar="DIR", help="where kvConfig.json is kept")
     parser.add_argument(
         "--strict-config", action="store_true", help="an unknown setting is an error"
@@ -71,8 +72,8 @@ def _configuration(options: argparse.Namespace) -> Configuration:
         properties.update(read_file(Path(options.configFile)))
     if options.host:
         properties["bindAddress"] = options.host
-    if options.port:
-        properties["listenPort"] = options.port
+    if options.port is not None:
+        properties["listenPort"] = str(options.port)
     return Configuration.of(properties, strict=options.strict_config)
 
 

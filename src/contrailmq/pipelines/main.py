@@ -28,6 +28,7 @@ from contrailmq.pipelines.command_options import (
 )
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
+from contrailmq.usage import positive, seconds, whole
 
 INTERRUPTED: Final = 130
 _EPILOG: Final = """\
@@ -244,9 +245,15 @@ def _archive_options(command: argparse.ArgumentParser) -> None:
         "--start", default="earliest", metavar="WHERE", help="of the first run: earliest or latest"
     )
     command.add_argument("--group", help="a group whose offset follows, to see the lag")
-    command.add_argument("--follow", type=float, metavar="S", help="go on, a batch every S seconds")
     command.add_argument(
-        "--batch-rows", type=int, default=500_000, metavar="N", help="messages a batch (500000)"
+        "--follow", type=seconds, metavar="S", help="go on, a batch every S seconds"
+    )
+    command.add_argument(
+        "--batch-rows",
+        type=whole(1),
+        default=500_000,
+        metavar="N",
+        help="messages a batch (500000)",
     )
     _file_option(command)
 
@@ -263,7 +270,7 @@ def _redrive_options(command: argparse.ArgumentParser) -> None:
         help="a Python function that gets and returns the DataFrame",
     )  # fmt: skip
     command.add_argument("--to", metavar="TOPIC", help="all into this topic")
-    command.add_argument("--rate", type=float, metavar="N", help="messages a second at most")
+    command.add_argument("--rate", type=positive, metavar="N", help="messages a second at most")
     command.add_argument("--dry-run", action="store_true", help="send nothing, report everything")
     command.add_argument(
         "--report", metavar="FILE", help="a row a message: .csv, .json or .parquet"
@@ -275,7 +282,9 @@ def _replay_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("topic")
     command.add_argument("--to", required=True, metavar="TOPIC", help="into this topic")
     command.add_argument("--to-namesrv", metavar="ADDR", help="of another cluster")
-    command.add_argument("--speed", type=float, default=1.0, metavar="N", help="times the pace (1)")
+    command.add_argument(
+        "--speed", type=positive, default=1.0, metavar="N", help="times the pace (1)"
+    )
     command.add_argument("--archive", metavar="DIR", help="from an archive")
     command.add_argument("--state", type=Path, metavar="FILE", help="where a stopped run is kept")
     command.add_argument("--again", action="store_true", help="begin anew, whatever is kept")
@@ -293,8 +302,12 @@ def _project_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--archive", metavar="DIR", help="for restore")
     command.add_argument("--to", metavar="TOPIC", help="for redrive, replay, restore")
     command.add_argument("--to-namesrv", metavar="ADDR", help="for replay: of another cluster")
-    command.add_argument("--speed", type=float, metavar="N", help="for replay: times the pace (1)")
-    command.add_argument("--rate", type=float, metavar="N", help="for redrive: messages a second")
+    command.add_argument(
+        "--speed", type=positive, metavar="N", help="for replay: times the pace (1)"
+    )
+    command.add_argument(
+        "--rate", type=positive, metavar="N", help="for redrive: messages a second"
+    )
     _span_options(command)
 
 
@@ -316,5 +329,5 @@ def _store_option(command: argparse.ArgumentParser) -> None:
 
 def _file_option(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--file-mb", type=int, default=128, metavar="MB", help="size of files to aim at (128)"
+        "--file-mb", type=whole(1), default=128, metavar="MB", help="size of files to aim at (128)"
     )

@@ -11,6 +11,7 @@ from typing import Final, TextIO
 from contrailmq.admin.options import connection_options, name_servers
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE
 from contrailmq.pipelines.command_options import account, place, settings, spark_options
+from contrailmq.usage import CommandParser, whole
 
 _EPILOG: Final = """\
 A table is a topic; names that are no plain words go in backticks: `%DLQ%billing`.
@@ -52,7 +53,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options of ``contrail sql``."""
-    top = argparse.ArgumentParser(
+    top = CommandParser(
         prog="contrail sql",
         description="Spark SQL over topics, store directories and archives.",
         epilog=_EPILOG,
@@ -73,6 +74,6 @@ def parser() -> argparse.ArgumentParser:
             f"--{name}", dest="style", action="store_const", const=name,
             help=f"rows as {name.upper()}" + (", one object a line" if name == "json" else ""),
         )  # fmt: skip
-    top.add_argument("--rows", type=int, default=None, metavar="N", help="no more than N rows")
+    top.add_argument("--rows", type=whole(0), default=None, metavar="N", help="no more than N rows")
     top.set_defaults(style="table")
     return top

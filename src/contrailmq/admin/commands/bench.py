@@ -37,6 +37,7 @@ from contrailmq.client.settings import ConsumerSettings, ProducerSettings
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ClientError, ContrailError
 from contrailmq.protocol.names import retry_topic
+from contrailmq.usage import positive, whole
 
 TOPIC: Final = "BenchmarkTest"
 DURATION_S: Final = 10.0
@@ -283,34 +284,12 @@ def _report(printer: Printer, found: dict[str, Any], *, size: int) -> None:
     printer.rows(rows)
 
 
-def _at_least(least: int) -> Callable[[str], int]:
-    """A type of option: whole numbers from ``least`` on."""
-
-    def number(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r}: a whole number, at least {least}")
-        return int(text)
-
-    return number
-
-
-def _positive(text: str) -> float:
-    """A type of option: numbers above 0."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r}: a number above 0")
-    return found
-
-
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     top = new_parser("bench", "Measure a running cluster.", _EPILOG)
     commands = top.add_subparsers(required=True, metavar="producer|consumer|latency")
     parents = [connection_options()]
-    many, some = _at_least(1), _at_least(0)
+    many, some = whole(1), whole(0)
     sender = sub_command(commands, "producer", _producer, "send as fast as told", parents=parents)
     sender.add_argument("-b", "--batch", type=many, default=1, help="messages a request (1)")
     sender.add_argument("-k", "--keys", action="store_true", help="give each message a key")
@@ -338,12 +317,12 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("-t", "--topic", default=TOPIC, help=f"({TOPIC})")
         command.add_argument("-w", "--workers", type=many, default=workers, help=f"({workers})")
         command.add_argument("-q", "--quantity", type=some, default=0, help="stop after so many")
-        command.add_argument("--duration", type=_positive, metavar="S", help=f"({DURATION_S:g})")
+        command.add_argument("--duration", type=positive, metavar="S", help=f"({DURATION_S:g})")
         json_option(command)
     for command, rate in ((sender, 0.0), (both, 1000.0)):
         command.add_argument("-s", "--size", type=many, default=128, help="bytes of a body (128)")
         said = f"{rate:g}" if rate else "as fast as it goes"
         command.add_argument(
-            "--rate", type=_positive, default=rate, help=f"messages a second ({said})"
+            "--rate", type=positive, default=rate, help=f"messages a second ({said})"
         )
     return top

@@ -17,6 +17,7 @@ from contrailmq.admin.output import Printer
 from contrailmq.admin.reading import Show, expression_of, reading_options
 from contrailmq.client.consumer.push import PushConsumer
 from contrailmq.errors import ClientError
+from contrailmq.usage import whole
 
 _EPILOG: Final = """\
 examples:
@@ -72,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     top = new_parser("consume", "Consume messages as a group.", _EPILOG, connects=True)
     top.add_argument("topic")
     top.add_argument("-g", "--group", required=True, help="the consumer group to join")
-    top.add_argument("-c", "--count", type=int, help="stop after so many")
+    top.add_argument("-c", "--count", type=whole(1), help="stop after so many")
     top.add_argument("--ordered", action="store_true", help="one message of a queue at a time")
     top.add_argument("--broadcast", action="store_true", help="every member gets everything")
     reading_options(top, start="last")

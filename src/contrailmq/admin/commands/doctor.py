@@ -17,6 +17,7 @@ from contrailmq.admin.findings import Chart, Finding, Severity
 from contrailmq.admin.options import json_option, new_parser, with_admin
 from contrailmq.admin.output import Printer
 from contrailmq.errors import NoRoute
+from contrailmq.usage import seconds
 
 _EPILOG: Final = """\
 It looks at: name servers, routes, broker addresses from here, clocks, disks, versions, permissions,
@@ -116,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("-t", "--topic", help="look for this topic's route too")
     top.add_argument("-a", "--all", action="store_true", help="say what is well, too")
     top.add_argument(
-        "--watch", type=float, default=6.0, metavar="S", help="seconds between two looks (6)"
+        "--watch", type=seconds, default=6.0, metavar="S", help="seconds between two looks (6)"
     )
     json_option(top)
     return top

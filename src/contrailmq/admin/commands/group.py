@@ -20,12 +20,13 @@ from contrailmq.admin.options import (
     with_admin,
 )
 from contrailmq.admin.output import Printer, when
-from contrailmq.errors import BrokerError, ClientError, ConsumerNotOnline
+from contrailmq.errors import BrokerError, ClientError, ConsumerNotOnline, UsageError
 from contrailmq.protocol.bodies.clients import ConsumerConnection
 from contrailmq.protocol.bodies.stats import ConsumeStats
 from contrailmq.protocol.names import is_retry_or_dlq, is_system_group
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.protocol.versions import version_name
+from contrailmq.usage import whole
 
 _EPILOG: Final = """\
 examples:
@@ -176,9 +177,9 @@ async def _lag(admin: AdminClient, options: argparse.Namespace, printer: Printer
 async def _reset(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     group, topic = options.group, options.topic
     if (options.offset is None) == (options.to is None):
-        raise ClientError("say where to: --to first, last or a time, or --queue and --offset")
+        raise UsageError("say where to: --to first, last or a time, or --queue and --offset")
     if options.offset is not None and (options.queue is None or options.broker is None):
-        raise ClientError("--offset needs --broker and --queue")
+        raise UsageError("--offset needs --broker and --queue")
     goal = f"offset {options.offset}" if options.to is None else options.to
     shown = when(goal) if isinstance(goal, int) else goal
     if not confirmed(options, f"Let {group} go on in {topic} from {shown}?", stdin=sys.stdin):
@@ -224,8 +225,8 @@ def parser() -> argparse.ArgumentParser:
         "--to", type=start_moment, metavar="WHERE", help="first, last, 2h (ago), or a local time"
     )
     resetter.add_argument("--broker", help="one queue only: its broker")
-    resetter.add_argument("--queue", type=int, help="one queue only: its id")
-    resetter.add_argument("--offset", type=int, help="one queue only: where to")
+    resetter.add_argument("--queue", type=whole(0), help="one queue only: its id")
+    resetter.add_argument("--offset", type=whole(0), help="one queue only: where to")
     resetter.add_argument("--yes", action="store_true", help="do not ask")
     for command in (lister, shower, lagger, resetter):
         json_option(command)

@@ -22,6 +22,7 @@ from contrailmq.admin.trace_text import Step, decode_trace
 from contrailmq.errors import BrokerError, ClientError, NoRoute
 from contrailmq.protocol.message import Record
 from contrailmq.protocol.names import TRACE_TOPIC
+from contrailmq.usage import whole
 
 _EPILOG: Final = """\
 examples:
@@ -170,7 +171,7 @@ def parser() -> argparse.ArgumentParser:
     query = sub_command(commands, "query", _query, "messages with a key", parents=parents)
     query.add_argument("topic")
     query.add_argument("key")
-    query.add_argument("-c", "--count", type=int, default=64, help="at most so many (64)")
+    query.add_argument("-c", "--count", type=whole(1), default=64, help="at most so many (64)")
     query.add_argument(
         "--from", dest="begin", type=moment, default=0, metavar="TIME", help="stored since"
     )

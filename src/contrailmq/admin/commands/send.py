@@ -25,12 +25,13 @@ from contrailmq.admin.options import (
     run_command,
 )
 from contrailmq.admin.output import Printer
-from contrailmq.client.message import Message, Receipt
+from contrailmq.client.message import DELAY_LEVEL_MAX, Message, Receipt
 from contrailmq.client.producer import Producer
 from contrailmq.client.settings import ProducerSettings
 from contrailmq.errors import ClientError
 from contrailmq.protocol.names import TRACE_TOPIC
 from contrailmq.protocol.properties import RESERVED_PROPERTIES
+from contrailmq.usage import seconds, whole
 
 GROUP: Final = "contrail-send"
 IN_FLIGHT: Final = 1000
@@ -218,10 +219,16 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "-p", "--property", action="append", default=[], type=_property, metavar="NAME=VALUE"
     )
-    top.add_argument("--delay-level", type=int, default=0, metavar="N", help="1 to 18: 1 s to 2 h")
-    top.add_argument("--delay", type=float, metavar="S", help="exact seconds (5.x timer)")
+    top.add_argument(
+        "--delay-level",
+        type=whole(0, DELAY_LEVEL_MAX),
+        default=0,
+        metavar="N",
+        help="1 to 18: 1 s to 2 h",
+    )
+    top.add_argument("--delay", type=seconds, metavar="S", help="exact seconds (5.x timer)")
     top.add_argument("--sharding-key", metavar="KEY", help="equal keys go to one queue")
-    top.add_argument("--repeat", type=int, default=1, metavar="N", help="send all N times")
+    top.add_argument("--repeat", type=whole(1), default=1, metavar="N", help="send all N times")
     top.add_argument("--oneway", action="store_true", help="ask for no answer")
     top.add_argument("--trace", action="store_true", help=f"write traces to {TRACE_TOPIC}")
     top.add_argument("-g", "--group", default=GROUP, help=f"producer group ({GROUP})")

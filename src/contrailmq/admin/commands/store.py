@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TextIO
 
-from contrailmq.admin.options import CommandParser
 from contrailmq.settings import parse_properties
 from contrailmq.store.check import check
 from contrailmq.store.dump import Choice, messages, row
@@ -25,6 +24,7 @@ from contrailmq.store.inspect import (
     topic_facts,
 )
 from contrailmq.store.reader import StoreReader
+from contrailmq.usage import CommandParser, whole
 
 _EPILOG: Final = """\
 examples:
@@ -186,14 +186,16 @@ def _parser() -> argparse.ArgumentParser:
     lister.add_argument("-t", "--topic", help="list the queues of this topic")
     dumper = _command(commands, "dump", _dump, "messages, chosen by topic, queue, time, key, tag")
     dumper.add_argument("-t", "--topic", help="of this topic only")
-    dumper.add_argument("-q", "--queue", type=int, help="of this queue only")
+    dumper.add_argument("-q", "--queue", type=whole(0), help="of this queue only")
     dumper.add_argument("--from", dest="begin", type=_time, metavar="TIME", help="stored since")
     dumper.add_argument("--to", dest="end", type=_time, metavar="TIME", help="stored before")
-    dumper.add_argument("--start", type=int, metavar="OFFSET", help="first queue offset")
-    dumper.add_argument("--stop", type=int, metavar="OFFSET", help="queue offset to stop before")
+    dumper.add_argument("--start", type=whole(0), metavar="OFFSET", help="first queue offset")
+    dumper.add_argument(
+        "--stop", type=whole(0), metavar="OFFSET", help="queue offset to stop before"
+    )
     dumper.add_argument("--key", help="with this key or unique key (with -t: by the index)")
     dumper.add_argument("--tag", help="with this tag")
-    dumper.add_argument("-n", "--count", type=int, help="at most so many")
+    dumper.add_argument("-n", "--count", type=whole(1), help="at most so many")
     _command(commands, "stats", _stats, "the log, the index, the checkpoint, the groups")
     return parser
 

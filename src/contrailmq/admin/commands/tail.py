@@ -23,6 +23,7 @@ from contrailmq.client.message import ReceivedMessage
 from contrailmq.errors import ClientError
 from contrailmq.protocol.names import TOOLS_GROUP
 from contrailmq.protocol.queue import MessageQueue
+from contrailmq.usage import whole
 
 LONG_POLL_S: Final = 10.0
 _EPILOG: Final = """\
@@ -185,9 +186,11 @@ def parser() -> argparse.ArgumentParser:
     top = new_parser("tail", "Show messages of a topic without a group.", _EPILOG, connects=True)
     top.add_argument("topic")
     top.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
-    top.add_argument("-l", "--lines", type=int, default=10, metavar="N", help="the last N (10)")
-    top.add_argument("-c", "--count", type=int, help="stop after so many")
-    top.add_argument("-q", "--queue", type=int, help="this queue id only")
+    top.add_argument(
+        "-l", "--lines", type=whole(0), default=10, metavar="N", help="the last N (10)"
+    )
+    top.add_argument("-c", "--count", type=whole(1), help="stop after so many")
+    top.add_argument("-q", "--queue", type=whole(0), help="this queue id only")
     top.add_argument("--until", type=moment, metavar="TIME", help="stored before this time")
     top.add_argument("--grep", metavar="TEXT", help="bodies with this text")
     reading_options(top, start="")

@@ -26,6 +26,7 @@ from contrailmq.protocol.names import (
     is_system_topic,
     topic_fault,
 )
+from contrailmq.usage import whole
 
 _EPILOG: Final = """\
 examples:
@@ -192,9 +193,9 @@ def parser() -> argparse.ArgumentParser:
     shower.add_argument("topic")
     creator = sub_command(commands, "create", _create, "create or change a topic", parents=parents)
     creator.add_argument("topic")
-    creator.add_argument("-q", "--queues", type=int, default=8, help="queues per broker (8)")
-    creator.add_argument("--read-queues", type=int, metavar="N", help="where they differ")
-    creator.add_argument("--write-queues", type=int, metavar="N", help="where they differ")
+    creator.add_argument("-q", "--queues", type=whole(1), default=8, help="queues per broker (8)")
+    creator.add_argument("--read-queues", type=whole(1), metavar="N", help="where they differ")
+    creator.add_argument("--write-queues", type=whole(1), metavar="N", help="where they differ")
     creator.add_argument(
         "--perm", type=_permission, default=PERM_READ | PERM_WRITE, metavar="rw", help="r, w or rw"
     )

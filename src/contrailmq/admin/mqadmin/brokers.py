@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TextIO
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.admin.mqadmin.command import AdminCommand, all_or, may, need, switch, targets
+from contrailmq.admin.mqadmin.command import (
+    AdminCommand,
+    all_or,
+    integer,
+    may,
+    need,
+    switch,
+    targets,
+)
 from contrailmq.client.message import Message
 from contrailmq.client.producer import Producer
 from contrailmq.clock import SystemClock
@@ -235,12 +243,14 @@ COMMANDS: Final = {
     "haStatus": AdminCommand("Fetch ha runtime status data", (_BROKER, _CLUSTER), _ha),
     "sendMsgStatus": AdminCommand(
         "Send msg to broker.",
-        (_NAME, may("s", "messageSize", "bytes", "128"), may("c", "count", "how many", "50")),
+        (_NAME, integer(may("s", "messageSize", "bytes", "128")),
+         integer(may("c", "count", "how many", "50"))),
         _send_status,
     ),
     "clusterRT": AdminCommand(
         "List All clusters Message Send RT",
-        (may("a", "amount", "message amount", "100"), may("s", "size", "bytes", "128"),
+        (integer(may("a", "amount", "message amount", "100")),
+         integer(may("s", "size", "bytes", "128")),
          may("c", "clusterName", "cluster name")),
         _cluster_rt,
     ),

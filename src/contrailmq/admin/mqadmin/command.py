@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TextIO
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.errors import ClientError
+from contrailmq.errors import UsageError
 from contrailmq.protocol.message import Record
+from contrailmq.usage import whole
 
 Act = Callable[[AdminClient, argparse.Namespace, TextIO], Awaitable[int | None]]
 
@@ -28,6 +29,7 @@ class Option(NamedTuple):
     required: bool = False
     default: Any = None
     switch: bool = False
+    kind: Callable[[str], Any] | None = None
 
 
 class AdminCommand(NamedTuple):
@@ -53,6 +55,24 @@ def switch(letter: str, name: str, text: str = "") -> Option:
     return Option(letter, name, text, switch=True)
 
 
+def integer(option: Option) -> Option:
+    """An option that is a whole number."""
+    return option._replace(kind=whole(None))
+
+
+def moment(option: Option) -> Option:
+    """An option that ``moment_of`` understands."""
+    return option._replace(kind=_moment_text)
+
+
+def _moment_text(text: str) -> str:
+    try:
+        moment_of(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 async def targets(admin: AdminClient, options: argparse.Namespace) -> list[str]:
     """The masters ``-b`` (an address) or ``-c`` (a cluster) name; raises without either."""
     broker = getattr(options, "brokerAddr", None)
@@ -61,7 +81,7 @@ async def targets(admin: AdminClient, options: argparse.Namespace) -> list[str]:
     cluster = getattr(options, "clusterName", None)
     if cluster is not None:
         return list((await admin.masters(cluster)).values())
-    raise ClientError("give -b, the address of a broker, or -c, the name of a cluster")
+    raise UsageError("give -b, the address of a broker, or -c, the name of a cluster")
 
 
 async def all_or(admin: AdminClient, options: argparse.Namespace) -> list[str]:
@@ -91,7 +111,7 @@ def moment_of(text: str) -> int:
         except ValueError:
             continue
         return int(found.timestamp() * 1000)
-    raise ClientError(f"time {text!r}: expected now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS")
+    raise UsageError(f"{text!r}: expected now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS")
 
 
 def truth(text: str | None, *, default: bool) -> bool:

@@ -9,7 +9,9 @@ from contrailmq.admin.client import AdminClient
 from contrailmq.admin.mqadmin.command import (
     AdminCommand,
     all_or,
+    integer,
     may,
+    moment,
     moment_of,
     moment_text,
     need,
@@ -299,7 +301,9 @@ _CLUSTER: Final = may("c", "clusterName", "cluster name")
 _TIMES: Final = (
     need("g", "group", "set the consumer group"),
     need("t", "topic", "set the topic"),
-    need("s", "timestamp", "set the timestamp[now|currentTimeMillis|yyyy-MM-dd#HH:mm:ss:SSS]"),
+    moment(
+        need("s", "timestamp", "set the timestamp[now|currentTimeMillis|yyyy-MM-dd#HH:mm:ss:SSS]")
+    ),
     may("f", "force", "set the force rollback by timestamp switch[true|false]"),
 )
 COMMANDS: Final = {
@@ -314,10 +318,10 @@ COMMANDS: Final = {
             _BROKER, _CLUSTER, _GROUP, may("s", "consumeEnable", "consume enable"),
             may("m", "consumeFromMinEnable", "from min offset"),
             may("d", "consumeBroadcastEnable", "broadcast"),
-            may("q", "retryQueueNums", "retry queue nums", "1"),
-            may("r", "retryMaxTimes", "retry max times", "16"),
-            may("i", "brokerId", "consumer from which broker id", "0"),
-            may("w", "whichBrokerWhenConsumeSlowly", "which broker id when consume slowly", "1"),
+            integer(may("q", "retryQueueNums", "retry queue nums", "1")),
+            integer(may("r", "retryMaxTimes", "retry max times", "16")),
+            integer(may("i", "brokerId", "consumer from which broker id", "0")),
+            integer(may("w", "whichBrokerWhenConsumeSlowly", "broker id when consume slowly", "1")),
             may("a", "notifyConsumerIdsChanged", "notify consumerId changed"),
         ),
         _update,
@@ -367,14 +371,16 @@ COMMANDS: Final = {
     ),
     "brokerConsumeStats": AdminCommand(
         "Fetch broker consume stats data",
-        (need("b", "brokerAddr", "Broker address"), may("t", "timeoutMillis", "request timeout"),
-         may("l", "level", "threshold of print diff", "0"), may("o", "order", "order topic")),
+        (need("b", "brokerAddr", "Broker address"),
+         integer(may("t", "timeoutMillis", "request timeout")),
+         integer(may("l", "level", "threshold of print diff", "0")),
+         may("o", "order", "order topic")),
         _broker_stats,
     ),
     "setConsumeMode": AdminCommand(
         "Set consume message mode. pull/pop etc.",
         (_BROKER, _CLUSTER, need("g", "groupName", "group"), need("t", "topicName", "topic"),
-         need("m", "mode", "PULL or POP"), may("q", "popShareQueueNum", "shared queues")),
+         need("m", "mode", "PULL or POP"), integer(may("q", "popShareQueueNum", "shared queues"))),
         _mode,
     ),
 }  # fmt: skip

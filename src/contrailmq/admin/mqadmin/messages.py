@@ -10,9 +10,11 @@ from typing import Final, TextIO
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.mqadmin.command import (
     AdminCommand,
+    integer,
     java_map,
     may,
     message_line,
+    moment,
     moment_of,
     moment_text,
     need,
@@ -275,8 +277,10 @@ def _null(value: object) -> object:
 
 
 _SPAN: Final = (
-    may("b", "beginTimestamp", "begin timestamp [currentTimeMillis|yyyy-MM-dd#HH:mm:ss:SSS]"),
-    may("e", "endTimestamp", "end timestamp"),
+    moment(
+        may("b", "beginTimestamp", "begin timestamp [currentTimeMillis|yyyy-MM-dd#HH:mm:ss:SSS]")
+    ),
+    moment(may("e", "endTimestamp", "end timestamp")),
     may("s", "subExpression", "subscribe expression, e.g. TagA || TagB"),
     may("d", "printBody", "print body [true|false]"),
 )
@@ -289,15 +293,15 @@ COMMANDS: Final = {
     "queryMsgByKey": AdminCommand(
         "Query Message by Key",
         (_TOPIC, need("k", "msgKey", "message key"),
-         may("b", "beginTimestamp", "begin, milliseconds", "0"),
-         may("e", "endTimestamp", "end, milliseconds", str((1 << 63) - 1)),
-         may("m", "maxNum", "at most so many", "64")),
+         integer(may("b", "beginTimestamp", "begin, milliseconds", "0")),
+         integer(may("e", "endTimestamp", "end, milliseconds", str((1 << 63) - 1))),
+         integer(may("m", "maxNum", "at most so many", "64"))),
         _by_key,
     ),
     "queryMsgByOffset": AdminCommand(
         "Query Message by offset",
-        (_TOPIC, need("b", "brokerName", "broker name"), need("i", "queueId", "queue id"),
-         need("o", "offset", "queue offset")),
+        (_TOPIC, need("b", "brokerName", "broker name"), integer(need("i", "queueId", "queue id")),
+         integer(need("o", "offset", "queue offset"))),
         _by_offset,
     ),
     "queryMsgByUniqueKey": AdminCommand(
@@ -314,14 +318,15 @@ COMMANDS: Final = {
     "printMsg": AdminCommand("Print Message Detail", (_TOPIC, *_SPAN), _print),
     "printMsgByQueue": AdminCommand(
         "Print Message Detail by queueId",
-        (_TOPIC, need("a", "brokerName", "broker name"), need("i", "queueId", "queue id"),
+        (_TOPIC, need("a", "brokerName", "broker name"), integer(need("i", "queueId", "queue id")),
          may("p", "printMessage", "print message [true|false]"), *_SPAN),
         _print_by_queue,
     ),
     "consumeMessage": AdminCommand(
         "Consume message",
-        (_TOPIC, may("b", "brokerName", "broker name"), may("i", "queueId", "queue id"),
-         may("o", "offset", "queue offset"), may("c", "messageNumber", "how many", "128"),
+        (_TOPIC, may("b", "brokerName", "broker name"), integer(may("i", "queueId", "queue id")),
+         integer(may("o", "offset", "queue offset")),
+         integer(may("c", "messageNumber", "how many", "128")),
          may("g", "consumerGroup", "not needed here")),
         _consume,
     ),
@@ -329,18 +334,20 @@ COMMANDS: Final = {
         "Send a message",
         (_TOPIC, need("p", "body", "UTF-8 string of the body"), may("k", "keys", "message keys"),
          may("c", "tags", "message tags"), may("b", "brokerName", "to this broker"),
-         may("i", "qid", "to this queue")),
+         integer(may("i", "qid", "to this queue"))),
         _send,
     ),
     "checkMsgSendRT": AdminCommand(
         "Check message send response time",
-        (_TOPIC, may("a", "amount", "message amount", "100"), may("s", "size", "bytes", "128")),
+        (_TOPIC, integer(may("a", "amount", "message amount", "100")),
+         integer(may("s", "size", "bytes", "128"))),
         _send_rt,
     ),
     "queryCq": AdminCommand(
         "Query cq command.",
-        (_TOPIC, need("q", "queue", "queue num"), need("i", "index", "start queue index"),
-         may("c", "count", "how many", "10"), may("b", "broker", "broker addr"),
+        (_TOPIC, integer(need("q", "queue", "queue num")),
+         integer(need("i", "index", "start queue index")),
+         integer(may("c", "count", "how many", "10")), may("b", "broker", "broker addr"),
          may("g", "consumer", "consumer group")),
         _queue,
     ),

@@ -8,6 +8,7 @@ from typing import Final, TextIO
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.mqadmin.command import (
     AdminCommand,
+    integer,
     java_map,
     may,
     moment_text,
@@ -235,9 +236,9 @@ COMMANDS: Final = {
         "Update or create topic",
         (
             _BROKER, _CLUSTER, _TOPIC,
-            may("r", "readQueueNums", "set read queue nums", "8"),
-            may("w", "writeQueueNums", "set write queue nums", "8"),
-            may("p", "perm", "set topic's permission(2|4|6), 2:W 4:R 6:RW", "6"),
+            integer(may("r", "readQueueNums", "set read queue nums", "8")),
+            integer(may("w", "writeQueueNums", "set write queue nums", "8")),
+            integer(may("p", "perm", "set topic's permission(2|4|6), 2:W 4:R 6:RW", "6")),
             may("o", "order", "set topic's order(true|false)"),
             may("u", "unit", "is unit topic (true|false)"),
             may("s", "hasUnitSub", "has unit sub (true|false)"),
@@ -251,7 +252,8 @@ COMMANDS: Final = {
     ),
     "updateTopicPerm": AdminCommand(
         "Update topic perm",
-        (_BROKER, _CLUSTER, _TOPIC, need("p", "perm", "set topic's permission(2|4|6)")), _perm,
+        (_BROKER, _CLUSTER, _TOPIC, integer(need("p", "perm", "set topic's permission(2|4|6)"))),
+        _perm,
     ),
     "topicList": AdminCommand(
         "Fetch all topic list from name server",
