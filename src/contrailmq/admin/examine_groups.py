@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Final
 
 from contrailmq.admin.client import AdminClient
+from contrailmq.admin.examine_uncommitted import Uncommitted, examine_absent, judge, look
 from contrailmq.admin.findings import Chart, Severity
 from contrailmq.errors import BrokerError, ConsumerNotOnline, ContrailError, NetworkError
 from contrailmq.protocol.bodies.clients import ConsumerConnection
@@ -26,9 +27,17 @@ RETRY_LAG_WARNING: Final = 100
 class GroupVisit:
     """What one group looked like at one moment."""
 
-    def __init__(self, stats: ConsumeStats, connection: ConsumerConnection) -> None:
+    def __init__(
+        self, stats: ConsumeStats, connection: ConsumerConnection, uncommitted: Uncommitted
+    ) -> None:
         self.stats = stats
         self.connection = connection
+        self.uncommitted = uncommitted
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether nothing but its name is known."""
+        return not self.connection.connection_set and not self.stats.offset_table
 
     @property
     def may_change(self) -> bool:
@@ -37,7 +46,7 @@ class GroupVisit:
             is_retry_topic(queue.topic) and offset.broker_offset > 0
             for queue, offset in self.stats.offset_table.items()
         )
-        return self.stats.total_diff() > 0 or has_retried
+        return self.stats.total_diff() > 0 or has_retried or bool(self.uncommitted.waiting)
 
 
 async def examine_groups(admin: AdminClient, chart: Chart, *, watch_s: float) -> None:
@@ -54,7 +63,10 @@ async def examine_groups(admin: AdminClient, chart: Chart, *, watch_s: float) ->
         after = await _visit(admin, group) if before.may_change else before
         if after is not None:
             _progress(chart, group, before, after)
+            judge(chart, group, before.uncommitted, after.uncommitted)
             _retries(chart, group, before, after)
+            if after.is_absent:
+                await examine_absent(admin, chart, group)
         await _dead_letters(admin, chart, group)
     chart.ok("group", f"{len(groups)} groups examined")
 
@@ -70,7 +82,7 @@ async def _visit(admin: AdminClient, group: str) -> GroupVisit | None:
         stats = await admin.consume_stats(group)
     except (BrokerError, NetworkError):
         stats = ConsumeStats()
-    return GroupVisit(stats, connection)
+    return GroupVisit(stats, connection, await look(admin, group, connection, stats))
 
 
 async def _disagreement(
@@ -127,7 +139,8 @@ def _progress(chart: Chart, group: str, before: GroupVisit, after: GroupVisit) -
             Severity.WARNING, "queue", f"group {group} does not move in {topic}: {places}",
             cause="a handler hangs, the member that owns the queue is stopped, "
             "or offsets are committed only every five seconds",
-            fix=f"contrail group show {group}; contrail admin consumerStatus -g {group} -s",
+            fix=f"contrail group show {group}; contrail admin consumerStatus -g {group} -s shows "
+            f"where it hangs; restart it, or skip: contrail group reset {group} {topic} --to last",
         )  # fmt: skip
     if not stuck and lag >= LAG_NOTE:
         chart.add(

@@ -21,7 +21,8 @@ from contrailmq.usage import seconds
 
 _EPILOG: Final = """\
 It looks at: name servers, routes, broker addresses from here, clocks, disks, versions, permissions,
-subscriptions that disagree within a group, queues that do not move, retries, dead letters.
+subscriptions that disagree within a group, queues that do not move (also those of groups that have
+never committed an offset), retries, dead letters.
 
 examples:
   contrail doctor
