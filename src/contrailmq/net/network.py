@@ -7,10 +7,13 @@ place and run servers and clients unchanged.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
+EARS: Final = 32
 Factory = Callable[[], asyncio.BaseProtocol]
 
 
@@ -46,10 +49,10 @@ class Network(Protocol):
 
 
 class AsyncioListener:
-    """A listening socket of the running loop."""
+    """A listening socket of the running loop, with as many ears as there are ``servers``."""
 
-    def __init__(self, server: asyncio.AbstractServer, port: int) -> None:
-        self._server = server
+    def __init__(self, servers: list[asyncio.Server], port: int) -> None:
+        self._servers = servers
         self._port = port
 
     @property
@@ -57,13 +60,32 @@ class AsyncioListener:
         """The port listened on."""
         return self._port
 
+    async def add_ears(self, factory: Factory, *, backlog: int, tls: ssl.SSLContext | None) -> None:
+        """Take up to ``EARS`` connections in one turn of a loop that takes one a socket.
+
+        Each ear is another descriptor of the same socket.  With one alone, connections that come
+        together would wait, one turn each, behind the requests of those that were taken before.
+        """
+        loop = asyncio.get_running_loop()
+        for shared in list(self._servers[0].sockets) * (EARS - 1):
+            ear = socket.socket(fileno=os.dup(shared.fileno()))
+            try:
+                server = await loop.create_server(factory, sock=ear, backlog=backlog, ssl=tls)
+            except BaseException:
+                ear.close()
+                self.close()
+                raise
+            self._servers.append(server)
+
     def close(self) -> None:
         """Take no more connections."""
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def wait_closed(self) -> None:
         """Return when the loop has let go of the socket."""
-        await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
 
 
 class AsyncioNetwork:
@@ -95,7 +117,10 @@ class AsyncioNetwork:
         server = await loop.create_server(
             factory, host, port, backlog=backlog, reuse_address=True, ssl=self._server_tls
         )
-        return AsyncioListener(server, server.sockets[0].getsockname()[1])
+        listener = AsyncioListener([server], server.sockets[0].getsockname()[1])
+        if not isinstance(loop, asyncio.BaseEventLoop):  # uvloop takes one in each turn
+            await listener.add_ears(factory, backlog=backlog, tls=self._server_tls)
+        return listener
 
 
 def split_address(address: str) -> tuple[str, int]:

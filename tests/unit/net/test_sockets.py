@@ -20,7 +20,7 @@ from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.loop import loop_factory, run
-from contrailmq.net.network import AsyncioNetwork, split_address
+from contrailmq.net.network import EARS, AsyncioNetwork, split_address
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.protocol.command import Command
@@ -64,6 +64,26 @@ async def _pair(host: str = "127.0.0.1") -> tuple[Server, RemotingClient, str]:
     await server.start(host, 0)
     client = RemotingClient(ClientNetSettings(), clock=SystemClock(), rng=random.Random(1))
     return server, client, f"{host}:{server.port}"
+
+
+def test_connections_that_come_together_are_taken_together(runs: Any) -> None:
+    async def scenario() -> None:
+        server, client, _ = await _pair()
+        peers = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(2 * EARS)]
+        turns = taken = 0
+        while taken < len(peers):
+            await asyncio.sleep(0)
+            turns += server.connection_count > taken
+            taken = server.connection_count
+        for peer in peers:
+            peer.close()
+        await client.aclose()
+        await server.aclose()
+        with pytest.raises(ConnectionRefusedError):  # no ear is left
+            socket.create_connection(("127.0.0.1", server.port), 5)
+        assert turns <= 10  # or those that came first would keep the others waiting
+
+    runs(scenario())
 
 
 def test_bodies_of_all_sizes_make_the_round_trip(runs: Any) -> None:
