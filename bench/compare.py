@@ -4,7 +4,9 @@
 
 Both brokers run all the time; in each round of a case one is measured, then the other, so that a
 machine that drifts does so for both.  Topics that are read have been filled with the same number of
-messages in both.  Before every sample the dirty pages of whatever ran before are written out.
+messages in both.  Before every sample the dirty pages of whatever ran before are written out, and
+before the first most of the free memory is touched once: in a virtual machine the first touch of a
+page costs several times the next one, and would be counted where it happens to fall.
 
 A closed loop measures throughput: its latencies are those of requests in flight, and a stall hits
 only these.  Cases with a rate are open: a latency counts from when the request was due, so that a
@@ -30,7 +32,7 @@ from typing import Any
 from bench.brokers import BrokerProcess, JavaBroker, OurBroker
 from bench.cases import CASES, GROUPS, QUEUES, Case, Fill
 from bench.load import Load, build_loadgen, call, settle
-from bench.memory import evict
+from bench.memory import evict, touch_memory
 from bench.report import write_report
 
 Row = dict[str, Any]
@@ -55,6 +57,7 @@ def main(arguments: list[str]) -> int:
     if not chosen:
         parser.error(f"no case has {options.only!r} in its name")
     rows: list[Row] = []
+    touch_memory()
     with tempfile.TemporaryDirectory(prefix="contrail-bench-") as home:
         for group in dict.fromkeys(case.group for case in chosen):
             cases = [case for case in chosen if case.group == group]
