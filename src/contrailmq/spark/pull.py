@@ -6,8 +6,11 @@ as many offsets as the broker was seen to give; each chunk is one pull, and a fo
 answer fell short of it.  A filtered range is one chunk: how far a filtered pull gets cannot be
 known before its answer.
 
-Chunks are asked in order and given out in order within their range, whatever order answers arrive
-in.  Records are not copied: an answer's body stays in its ``Arena`` until its rows are made.
+Chunks are asked in order and given out in order, range by range, whatever order answers arrive in
+and however the broker divides them: a sink that writes a partition again counts on the same rows
+in the same order.  What comes of later ranges waits for the first (``HELD_SIZE_MAX`` of it, then
+no more is asked for).  Records are not copied: an answer's body stays in its ``Arena`` until its
+rows are made.
 Pulls are never held at the broker: every offset asked for is there, or is lost.
 """
 
@@ -16,7 +19,6 @@ from __future__ import annotations
 import logging
 import struct
 from array import array
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +31,7 @@ from contrailmq.protocol.headers.pull import PullMessageRequest
 from contrailmq.protocol.message import RECORD_SIZE_MIN
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience
+from contrailmq.spark.lines import Chunk, Line
 from contrailmq.spark.loss import DataLoss, Losses
 from contrailmq.spark.planning import QueueRange
 from contrailmq.spark.wire import Answer, Arena, Wire
@@ -42,6 +45,7 @@ STRIDE_FIRST: Final = 32
 STRIDE_MAX: Final = 4096
 STRIDE_PATIENCE: Final = 512  # answers until a broker that gave little is asked for more again
 GROUP_SIZE: Final = 2 * 1024 * 1024
+HELD_SIZE_MAX: Final = 32 * 1024 * 1024  # of what came in before its turn
 FILTER_COUNT: Final = 1024
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _LENGTHS: Final = struct.Struct(">II")
@@ -77,7 +81,7 @@ class Puller:
         self._losses = losses
 
     def read(self, ranges: Sequence[QueueRange]) -> Iterator[Group]:
-        """Every record of the ranges, one broker after the other, in order within a queue."""
+        """Every record of the ranges, broker by broker, of each range by range, in order."""
         by_broker: dict[str, list[QueueRange]] = {}
         for part in ranges:
             by_broker.setdefault(part.queue.broker_name, []).append(part)
@@ -86,7 +90,7 @@ class Puller:
 
     def _read_broker(self, broker: str, parts: list[QueueRange]) -> Iterator[Group]:
         patience = Patience(self._brokers.access.patience_s)
-        lines = [_Line(part, chained=not self._subscription.is_all) for part in parts]
+        lines = [Line(part, chained=not self._subscription.is_all) for part in parts]
         while any(not line.is_done for line in lines):
             address = ""
             try:
@@ -108,53 +112,6 @@ class _TryLater(ContrailError):
     """The broker is busy, or has not yet what it had before."""
 
 
-class _Chunk:
-    """Offsets ``at`` to before ``end``; ``bodies`` came in and were not given out yet."""
-
-    __slots__ = ("asked", "at", "bodies", "end")
-
-    def __init__(self, at: int, end: int) -> None:
-        self.at = at
-        self.end = end
-        self.asked = 0
-        self.bodies: list[tuple[Arena, int, int]] = []
-
-
-class _Line:
-    """One range on its way: its chunks under way, and where the next one begins."""
-
-    __slots__ = ("chained", "chunks", "given", "gone_to", "next", "part", "template")
-
-    def __init__(self, part: QueueRange, *, chained: bool) -> None:
-        self.part = part
-        self.chained = chained
-        self.chunks: deque[_Chunk] = deque()
-        self.next = part.start
-        self.given = part.start  # everything before was given out
-        self.gone_to = part.start  # everything before was given out, or said to be deleted
-        self.template = b""
-
-    @property
-    def is_done(self) -> bool:
-        return self.next >= self.part.end and not self.chunks
-
-    def cut(self, stride: int) -> _Chunk | None:
-        """The next chunk to ask for."""
-        if self.next >= self.part.end:
-            return None
-        end = self.part.end if self.chained else min(self.part.end, self.next + stride)
-        chunk = _Chunk(self.next, end)
-        self.chunks.append(chunk)
-        self.next = end
-        return chunk
-
-    def rewind(self) -> None:
-        """Forget what is under way: the connection is gone."""
-        if self.chunks:
-            self.next = self.given
-            self.chunks.clear()
-
-
 class _Flow:
     """One connection's pulls, until all lines are read or the connection ends."""
 
@@ -162,7 +119,7 @@ class _Flow:
         self,
         wire: Wire,
         subscription: Subscription,
-        lines: Sequence[_Line],
+        lines: Sequence[Line],
         *,
         losses: Losses,
     ) -> None:
@@ -170,12 +127,15 @@ class _Flow:
         self._subscription = subscription
         self._lines = lines
         self._losses = losses
-        self._asked: dict[int, tuple[_Line, _Chunk]] = {}
+        self._asked: dict[int, tuple[Line, Chunk]] = {}
         self._stride = STRIDE_FIRST
         self._stride_limit = STRIDE_MAX
         self._answers_since = 0
         self._record_size = 256.0
         self._turn = 0
+        self._front = 0  # the line whose records are given out
+        self._held_size = 0  # of bodies that were not given out
+        self._parked: list[tuple[Line, Chunk]] = []  # not asked further until they are in front
         self._ready: list[tuple[Arena, int, int, int]] = []
         self._ready_size = 0
 
@@ -191,9 +151,10 @@ class _Flow:
         yield from self._groups(broker)
 
     def _pull(self, broker: str) -> Iterator[Group]:
+        self._give_out()
         self._ask_more([])
         while self._asked:
-            again: list[tuple[_Line, _Chunk]] = []
+            again: list[tuple[Line, Chunk]] = []
             for answer in self._wire.receive():
                 found = self._asked.pop(answer.opaque, None)
                 if found is None:
@@ -204,13 +165,13 @@ class _Flow:
                     self._wire.release(answer.arena)
                 if chunk.at < chunk.end:
                     again.append(found)
-                if chunk is line.chunks[0]:
-                    self._give_out(line)
+                if line is self._lines[self._front] and chunk is line.chunks[0]:
+                    self._give_out()
             self._ask_more(again)
             if self._ready_size >= GROUP_SIZE:
                 yield from self._groups(broker)
 
-    def _take(self, line: _Line, chunk: _Chunk, answer: Answer) -> bool:
+    def _take(self, line: Line, chunk: Chunk, answer: Answer) -> bool:
         """Note an answer; whether its body is kept."""
         code, following, start = answer.code, answer.following, chunk.at
         if code == _SUCCESS:
@@ -219,6 +180,7 @@ class _Flow:
             self._learn(chunk, following - start, answer.end - answer.start)
             chunk.at = following
             chunk.bodies.append((answer.arena, answer.start, answer.end))
+            self._held_size += answer.end - answer.start
             return True
         if code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             if following <= start:
@@ -242,7 +204,7 @@ class _Flow:
         error.add_note(f"pulling {line.part.queue} at {start}")
         raise error
 
-    def _not_there(self, line: _Line, chunk: _Chunk, start: int) -> bool:
+    def _not_there(self, line: Line, chunk: Chunk, start: int) -> bool:
         """The broker says the queue ends before what it had when the query was planned."""
         loss = DataLoss(line.part.queue, start, chunk.end, "not in the queue any more")
         if self._losses.is_certain(loss):
@@ -251,7 +213,7 @@ class _Flow:
             return False
         raise _TryLater(str(loss))
 
-    def _learn(self, chunk: _Chunk, count: int, size: int) -> None:
+    def _learn(self, chunk: Chunk, count: int, size: int) -> None:
         """Ask for what the broker gives: more when it gave all, less when it fell short."""
         if self._subscription.is_all:
             self._record_size += (size / count - self._record_size) / 16
@@ -263,28 +225,40 @@ class _Flow:
             elif count == self._stride:
                 self._stride = min(self._stride * 2, self._stride_limit)
 
-    def _give_out(self, line: _Line) -> None:
-        """Move what is next in order from the line to the records ready for decoding."""
-        limit = line.part.end
-        while line.chunks:
-            chunk = line.chunks[0]
-            for arena, start, end in chunk.bodies:
-                self._ready.append((arena, start, end, limit))
-                self._ready_size += end - start
-            chunk.bodies.clear()
-            line.given = min(chunk.at, limit)
-            if chunk.at < chunk.end:
+    def _give_out(self) -> None:
+        """Move what is next in order to the records ready for decoding."""
+        while self._front < len(self._lines):
+            line = self._lines[self._front]
+            limit = line.part.end
+            while line.chunks:
+                chunk = line.chunks[0]
+                for arena, start, end in chunk.bodies:
+                    self._ready.append((arena, start, end, limit))
+                    self._ready_size += end - start
+                    self._held_size -= end - start
+                chunk.bodies.clear()
+                line.given = min(chunk.at, limit)
+                if chunk.at < chunk.end:
+                    return
+                line.chunks.popleft()
+            if not line.is_done or self._front == len(self._lines) - 1:
                 return
-            line.chunks.popleft()
+            self._front += 1
 
-    def _ask_more(self, again: list[tuple[_Line, _Chunk]]) -> None:
+    def _ask_more(self, again: list[tuple[Line, Chunk]]) -> None:
+        front, is_full = self._lines[self._front], self._held_size >= HELD_SIZE_MAX
+        if self._parked or is_full:
+            again, self._parked = self._parked + again, []
+            if is_full:
+                self._parked = [found for found in again if found[0] is not front]
+                again = [found for found in again if found[0] is front]
         out = [self._request(line, chunk) for line, chunk in again]
         size = max(1.0, self._stride * self._record_size)
         most = max(4, min(IN_FLIGHT_MAX, int(IN_FLIGHT_SIZE / size)))
         idle = 0
         while len(self._asked) < most and idle < len(self._lines):
             line = self._lines[self._turn % len(self._lines)]
-            chunk = line.cut(self._stride)
+            chunk = None if is_full and line is not front else line.cut(self._stride)
             if chunk is None:
                 self._turn += 1
                 idle += 1
@@ -296,7 +270,7 @@ class _Flow:
         if out:
             self._wire.send(b"".join(out))
 
-    def _request(self, line: _Line, chunk: _Chunk) -> bytes:
+    def _request(self, line: Line, chunk: Chunk) -> bytes:
         count = FILTER_COUNT if line.chained else chunk.end - chunk.at
         chunk.asked = count
         if self._wire.signs:
