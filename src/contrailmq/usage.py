@@ -40,19 +40,19 @@ class CommandParser(argparse.ArgumentParser):
             choices = re.findall(r"[\w-]+", wrong["choices"])
             alike = difflib.get_close_matches(wrong["given"], choices, 1)
             few = ", ".join(choices) if len(choices) <= CHOICES_SHOWN else ""
-            guess = f"did you mean {alike[0]}?" if alike else f"there is {few}" if few else ""
-            message = f"there is no {wrong['given']}" + (f"; {guess}" if guess else "")
+            guess = f" (did you mean {alike[0]}?)" if alike else f"; there is {few}" if few else ""
+            message = f"there is no {wrong['given']}{guess}"
         line = " ".join(f"{self.prog}: {message}; {self.prog} --help shows how".split())
         self.exit(WRONG_USAGE, f"{line}\n")
 
     def _guess(self, unknown: list[str]) -> str:
         if "--debug" in unknown:
-            return "; --debug comes before the command: contrail --debug …"
+            return " (--debug comes before the command: contrail --debug …)"
         options = [name for action in self._actions for name in action.option_strings]
         for word in unknown:
             alike = difflib.get_close_matches(word.partition("=")[0], options, 1)
             if word.startswith("--") and alike:
-                return f"; did you mean {alike[0]}?"
+                return f" (did you mean {alike[0]}?)"
         return ""
 
 

@@ -18,7 +18,6 @@ from contrailmq.clock import SystemClock
 from contrailmq.demo import lake
 from contrailmq.demo import main as demo
 from contrailmq.demo.screen import Screen
-from contrailmq.errors import ContrailError
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -97,9 +96,28 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n" not in reason
 
 
-def test_too_few_orders_are_refused() -> None:
-    with pytest.raises(ContrailError, match="at least 100"):
+def test_who_has_no_command_contrail_is_told_how_to_get_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = folder / ".venv" / "bin"
+    commands.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "executable", str(commands / "python"))
+    monkeypatch.setenv("PATH", str(folder))
+    assert demo._way_to_the_command() == []
+    (commands / "activate").touch()
+    [(words, _)] = demo._way_to_the_command()
+    assert words == ". .venv/bin/activate"
+    (commands / "contrail").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(commands))
+    assert demo._way_to_the_command() == []
+
+
+def test_too_few_orders_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
         demo.main(["--orders", "3"])
+    assert stop.value.code == 2
+    assert "at least 100" in capsys.readouterr().err
 
 
 class Slow(SystemClock):

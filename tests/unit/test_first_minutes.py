@@ -153,9 +153,9 @@ def test_a_topic_nobody_made(up: dict[str, str], words: list[str]) -> None:
     ("words", "told"),
     [
         (["topic", "create"], "the following arguments are required: topic"),
-        (["topic", "craete", "x"], "there is no craete; did you mean create?"),
+        (["topic", "craete", "x"], "there is no craete (did you mean create?)"),
         (["store", "zzz", "."], "there is no zzz; there is check, ls, dump, stats"),
-        (["admin", "topicLits"], "there is no topicLits; did you mean topicList?"),
+        (["admin", "topicLits"], "there is no topicLits (did you mean topicList?)"),
         (["admin", "zzz"], "there is no zzz"),
         (["tail", "orders", "--from", "noon"], "'noon': a span ago"),
         (["send", "orders", "--nonsense"], "unrecognized arguments: --nonsense"),

@@ -15,12 +15,23 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from contrailmq.broker.app import Broker
 from contrailmq.broker.conf import BrokerConf, read_conf
 from contrailmq.broker.settings import read_file
 from contrailmq.net.loop import run
 from contrailmq.usage import CommandParser, port
+
+_EPILOG: Final = """\
+examples:
+  contrail broker -n 127.0.0.1:9876                  beside a name server of this machine
+  contrail broker -c broker.conf                     broker.conf is Java's
+  contrail broker -n 'a:9876;b:9876' --name broker-b --port 10921 --store /var/lib/contrailmq/b
+  contrail broker -c broker.conf -m                  what it would run with
+
+exit codes: 0 stopped, 1 failed, 2 wrong usage
+"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -109,7 +120,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(prog="contrail broker", description="Run a broker.")
+    parser = CommandParser(
+        prog="contrail broker",
+        description="Run a broker.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_options(parser)
     parser.add_argument("-n", "--namesrv", metavar="ADDR", help="name servers, a:9876;b:9876")
     parser.add_argument("--port", type=port, help="listenPort; 0 takes a free one")

@@ -35,6 +35,10 @@ class Screen:
         self._line("")
         self._line(self._coloured(f"── {text} ".ljust(self.width, "─"), "1;36"))
 
+    def gap(self) -> None:
+        """An empty line."""
+        self._line("")
+
     def note(self, text: str) -> None:
         """Something that happened."""
         self._wrapped("  ", text)
@@ -117,7 +121,10 @@ class Bar:
     def _draw(self, *, last: bool, text: str = "") -> None:
         share = min(self.count / self._total, 1.0)
         total = f"{self._total:,}"
-        rate = f"{self.count / self.seconds:,.0f}/s"
+        per_second = self.count / self.seconds
+        rate = (
+            f"{per_second:,.0f}/s" if per_second >= 1 or not self.count else f"{per_second:.1f}/s"
+        )
         head = f"  {self._label:<{LABEL_WIDTH}} "
         tail = f" {self.count:>{len(total)},}/{total}  {rate:>9}  {text}"
         room = self._screen.width - 1 - len(head) - len(tail.rstrip())

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from contrailmq.clock import SystemClock
 from contrailmq.namesrv.app import NameServer
@@ -17,6 +18,14 @@ from contrailmq.namesrv.settings import Configuration, read_file
 from contrailmq.net.loop import run
 from contrailmq.usage import CommandParser, port
 
+_EPILOG: Final = """\
+examples:
+  contrail namesrv                                   on port 9876 of all addresses
+  contrail namesrv --host 127.0.0.1 --port 19876     for this machine alone
+  contrail namesrv -c namesrv.conf -m                what it would run with
+
+exit codes: 0 stopped, 1 failed, 2 wrong usage
+"""
 IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath", "configStorePath", "orderMessageEnable")
 
 
@@ -35,7 +44,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(prog="contrail namesrv", description="Run a name server.")
+    parser = CommandParser(
+        prog="contrail namesrv",
+        description="Run a name server.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("-c", "--configFile", metavar="FILE", help="name server properties file")
     parser.add_argument("-n", "--namesrvAddr", metavar="LIST", help="taken for mqnamesrv's sake")
     parser.add_argument(

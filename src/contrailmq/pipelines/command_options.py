@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+from typing import Final
 
-from contrailmq.errors import ConfigError
+from contrailmq.errors import UsageError
+
+_MASTER: Final = re.compile(r"local(\[.+\])?$|local-cluster\[.+\]$|(spark|k8s)://.|yarn$")
 
 
 def spark_options() -> argparse.ArgumentParser:
@@ -25,7 +29,13 @@ def spark_options() -> argparse.ArgumentParser:
 def place(options: argparse.Namespace) -> dict[str, str | None]:
     """Where Spark is to run, as arguments of ``command_session``."""
     if options.master and options.remote:
-        raise ConfigError("--master and --remote exclude each other")
+        raise UsageError("--master and --remote exclude each other")
+    if options.master and _MASTER.match(options.master) is None:
+        raise UsageError(
+            f"--master {options.master}: expected local[N], spark://HOST:PORT, yarn or k8s://URL"
+        )
+    if options.remote and not options.remote.startswith("sc://"):
+        raise UsageError(f"--remote {options.remote}: expected sc://HOST:PORT")
     return {"master": options.master, "remote": options.remote}
 
 
@@ -40,7 +50,7 @@ def account(options: argparse.Namespace) -> dict[str, str]:
         return {}
     secret = options.secret_key or os.environ.get("CONTRAIL_SECRET_KEY", "")
     if not secret:
-        raise ConfigError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
+        raise UsageError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
     return {"access_key": options.access_key, "secret_key": secret}
 
 

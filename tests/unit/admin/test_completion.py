@@ -26,7 +26,7 @@ def test_every_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixtur
 
 def test_an_unknown_shell_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["completion", "tcsh"]) == 2
-    assert "bash|zsh|fish" in capsys.readouterr().err
+    assert "bash, zsh or fish" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -60,10 +60,8 @@ async def _examine(admin: AdminClient, options: argparse.Namespace, printer: Pri
         if finding.severity is not Severity.OK or options.all or printer.as_json:
             _tell(printer, finding)
     counts = {s: sum(f.severity is s for f in chart.findings) for s in Severity}
-    printer.say(
-        f"{counts[Severity.PROBLEM]} problems, {counts[Severity.WARNING]} warnings, "
-        f"{counts[Severity.NOTE]} notes, {counts[Severity.OK]} checks well"
-    )
+    named = [_count(counts[s], s.value) for s in reversed(Severity) if s is not Severity.OK]
+    printer.say(", ".join([*named, f"{_count(counts[Severity.OK], 'check')} well"]))
     return 1 if counts[Severity.PROBLEM] else 0
 
 
@@ -93,6 +91,10 @@ async def _topic(admin: AdminClient, chart: Chart, topic: str, masters: dict[str
             cause="its permission, or the broker's, was taken away",
             fix=f"contrail topic create {topic} --perm rw",
         )  # fmt: skip
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")
 
 
 def _tell(printer: Printer, finding: Finding) -> None:

@@ -205,7 +205,9 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     top = new_parser("send", "Send messages.", _EPILOG, connects=True)
     top.add_argument("topic")
-    top.add_argument("body", nargs="*", help="one message each; without any: lines of stdin")
+    top.add_argument(
+        "body", nargs="*", default=[], help="one message each; without any: lines of stdin"
+    )
     source = top.add_mutually_exclusive_group()
     source.add_argument(
         "-f", "--file", nargs="+", type=Path, metavar="FILE", help="one message a file"
@@ -217,7 +219,13 @@ def parser() -> argparse.ArgumentParser:
         "--keys", type=str.split, metavar="KEYS", help="what it can be found by; spaces separate"
     )
     top.add_argument(
-        "-p", "--property", action="append", default=[], type=_property, metavar="NAME=VALUE"
+        "-p",
+        "--property",
+        action="append",
+        default=[],
+        type=_property,
+        metavar="NAME=VALUE",
+        help="what SQL filters see; may be repeated",
     )
     top.add_argument(
         "--delay-level",
