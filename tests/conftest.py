@@ -1,4 +1,4 @@
-"""Fixtures of every test: nothing is left behind.
+"""Fixtures of every test: nothing is left behind, and a busy machine is no failure.
 
 Warnings are errors (pyproject.toml), which covers coroutines never awaited and files never closed.
 """
@@ -10,11 +10,15 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from testkit.leaks import left_since, residue
 
 # These start processes and threads that outlive one test on purpose.
 OUTLIVING = ("interop", "spark")
+
+settings.register_profile("contrail", deadline=None)
+settings.load_profile("contrail")
 
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None
 collect_ignore = [] if HAS_SPARK else ["spark"]
