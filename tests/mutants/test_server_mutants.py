@@ -67,13 +67,13 @@ MUTANTS = {
     ),
     "the offset of the newest settled message is committed": Mutant(
         "client/process_queue.py",
-        "return self._order[0] if self._order else self._next",
-        "return max(self._settled, default=self._order[0]) if self._order else self._next",
+        "return self.order[0] if self.order else self._next",
+        "return max(self.settled, default=self.order[0]) if self.order else self._next",
         HANDED_OUT,
     ),
     "all that was pulled is committed": Mutant(
         "client/process_queue.py",
-        "return self._order[0] if self._order else self._next",
+        "return self.order[0] if self.order else self._next",
         "return self._next",
         HANDED_OUT,
     ),

@@ -70,8 +70,11 @@ cpdef list decode_records(bytes data, object make, Py_ssize_t limit, bint check_
 @cython.locals(place=Py_ssize_t)
 cdef void _fill_numbers(const unsigned char[::1] view, Py_ssize_t at, RecordFields record) noexcept
 
-@cython.locals(view="const unsigned char[::1]", raw=raw_bytes, place=Py_ssize_t, size=Py_ssize_t)
-cdef void _fill_bytes(bytes data, Py_ssize_t at, RecordFields record, RecordFields previous)
+@cython.locals(raw=raw_bytes, place=Py_ssize_t, size=Py_ssize_t, known=bytes)
+cdef int _fill_bytes(bytes data, const unsigned char[::1] view, Py_ssize_t at, RecordFields record, RecordFields previous) except -1
+
+@cython.locals(other=raw_bytes, index=Py_ssize_t)
+cdef bytes _host(raw_bytes raw, Py_ssize_t at, Py_ssize_t size, bytes known)
 
 @cython.locals(index=Py_ssize_t)
 cdef bint _is_text(raw_bytes raw, Py_ssize_t at, Py_ssize_t size, str text)

@@ -226,7 +226,7 @@ def decode_records(data: bytes, make: Any, limit: int, check_crc: bool) -> list[
             raise RecordDamage(reason, at)
         record = make()
         _fill_numbers(view, at, record)
-        _fill_bytes(data, at, record, previous)
+        _fill_bytes(data, view, at, record, previous)
         if check_crc and zlib.crc32(record.body) & 0x7FFFFFFF != record.body_crc:
             raise RecordDamage(_CRC, at)
         result.append(record)
@@ -255,15 +255,17 @@ def _fill_numbers(view: Any, at: int, record: Any) -> None:
     record.prepared_transaction_offset = _i64(view, place + 4)
 
 
-def _fill_bytes(data: bytes, at: int, record: Any, previous: Any) -> None:
-    view = data
+def _fill_bytes(data: bytes, view: Any, at: int, record: Any, previous: Any) -> int:
+    # Neighbours mostly share their topic and hosts: those are made once, and compared.
     raw = data
     place = at + 48
     size = 20 if view[at + 39] & 0x10 else 8
-    record.born_host_bytes = raw[place : place + size]
+    known = None if previous is None else previous.born_host_bytes
+    record.born_host_bytes = _host(raw, place, size, known)
     place += size + 8
     size = 20 if view[at + 39] & 0x20 else 8
-    record.store_host_bytes = raw[place : place + size]
+    known = None if previous is None else previous.store_host_bytes
+    record.store_host_bytes = _host(raw, place, size, known)
     place += size + 12
     size = _i32(view, place)
     place += 4
@@ -275,7 +277,6 @@ def _fill_bytes(data: bytes, at: int, record: Any, previous: Any) -> None:
     else:
         size = (view[place] << 8) | view[place + 1]
         place += 2
-    # Neighbours mostly share their topic, which is read far more often than it changes.
     if previous is not None and _is_text(raw, place, size, previous.topic):
         record.topic = previous.topic
     else:
@@ -285,6 +286,18 @@ def _fill_bytes(data: bytes, at: int, record: Any, previous: Any) -> None:
     place += 2
     record.properties_bytes = raw[place : place + size]
     record.lazy_properties = None
+    return 0
+
+
+def _host(raw: Any, at: int, size: int, known: bytes | None) -> bytes:
+    if known is not None and len(known) == size:
+        other = known
+        index = 0
+        while index < size and raw[at + index] == other[index]:
+            index += 1
+        if index == size:
+            return known
+    return raw[at : at + size]  # type: ignore[no-any-return]
 
 
 def _is_text(raw: Any, at: int, size: int, text: str) -> bool:

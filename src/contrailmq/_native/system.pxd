@@ -34,3 +34,24 @@ cdef extern from *:
 
 cdef inline void serve_syncs(int wake_fd, int done_fd, unsigned char* order) noexcept:
     contrail_serve_syncs(wake_fd, done_fd, <int*> order)
+
+# A coroutine that ends at once costs no StopIteration here.
+cdef extern from *:
+    """
+    static PyObject *contrail_step(PyObject *coroutine) {
+        PyObject *value = NULL;
+        switch (PyIter_Send(coroutine, Py_None, &value)) {
+            case PYGEN_RETURN:
+                Py_DECREF(value);
+                return Py_NewRef(coroutine);
+            case PYGEN_NEXT:
+                return value;
+            default:
+                return NULL;
+        }
+    }
+    """
+    object contrail_step(object coroutine)
+
+cdef inline object step(object coroutine):
+    return contrail_step(coroutine)

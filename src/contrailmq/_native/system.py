@@ -1,4 +1,4 @@
-"""What compiled loops ask of the operating system.
+"""What compiled loops ask of the operating system and of the interpreter.
 
 Like ``raw`` this module is never compiled: compiled modules take the inline C functions of
 ``system.pxd`` under the same names, the plain build takes these.
@@ -27,3 +27,14 @@ def serve_syncs(wake_fd: int, done_fd: int, order: Any) -> None:
                 words[1], words[2] = error.errno or 5, index
                 break
         os.eventfd_write(done_fd, 1)
+
+
+def step(coroutine: Any) -> Any:
+    """Run a coroutine until it waits for the first time: what it waits for, or itself at its end.
+
+    Raises what it raises.
+    """
+    try:
+        return coroutine.send(None)
+    except StopIteration:
+        return coroutine

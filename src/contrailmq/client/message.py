@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from contrailmq._native import records
-from contrailmq._native.records import RecordFields
+from contrailmq._native.delivery import DeliveryFields, adopt
 from contrailmq.client.names import unwrap
 from contrailmq.errors import ClientError, RemoteProtocolError
 from contrailmq.protocol import properties as names
@@ -141,7 +141,7 @@ class Origin:
         self.namespace = namespace
 
 
-class ReceivedMessage(RecordFields):
+class ReceivedMessage(DeliveryFields):
     """A message as it came from a broker: a decoded record with the body as it was sent.
 
     Plain attributes: topic, body, queue_id, queue_offset, commit_log_offset, born_ms, store_ms,
@@ -149,13 +149,9 @@ class ReceivedMessage(RecordFields):
     handler is done with it; ``retry`` asks instead for another delivery later.
     """
 
-    __slots__ = ("__dict__", "origin")
+    __slots__ = ("__dict__",)
 
     origin: Origin
-    retry_asked = False
-    retry_after_s: float | None = None
-    started_ms = 0
-    trace_id = ""
 
     @property
     def offset(self) -> int:
@@ -243,12 +239,12 @@ def open_messages(data: bytes, origin: Origin) -> list[ReceivedMessage]:
         )
     except records.RecordDamage as error:
         raise RemoteProtocolError(f"records of {len(data)} bytes: {error}") from error
-    is_retry = is_retry_topic(origin.queue.topic)
-    for message in found:
-        message.origin = origin
-        if message.sys_flag & COMPRESSED:
-            message.body = decompress(message.body, compression_of(message.sys_flag))
-        if is_retry:
+    if adopt(found, origin):
+        for message in found:
+            if message.sys_flag & COMPRESSED:
+                message.body = decompress(message.body, compression_of(message.sys_flag))
+    if is_retry_topic(origin.queue.topic):
+        for message in found:
             message.topic = message.properties.get(names.PROPERTY_RETRY_TOPIC) or message.topic
     if origin.namespace:
         for message in found:

@@ -31,26 +31,28 @@ class ProcessQueue(Generic[M]):
     """Cached messages of one queue, and the offset that may be committed.
 
     ``ready`` are those not handed out yet, oldest first; ``size`` the bytes of all not settled.
+    ``order`` are the offsets of those not settled and of those settled (also in ``settled``) before
+    an older one: the compiled ``Hand`` works on them too.
     """
 
-    __slots__ = ("_next", "_order", "_settled", "ready", "size")
+    __slots__ = ("_next", "order", "ready", "settled", "size")
 
     def __init__(self, next_offset: int) -> None:
         self.ready: deque[M] = deque()
-        self._order: deque[int] = deque()
-        self._settled: set[int] = set()
+        self.order: deque[int] = deque()
+        self.settled: set[int] = set()
         self._next = next_offset
         self.size = 0
 
     @property
     def count(self) -> int:
         """Messages not settled."""
-        return len(self._order) - len(self._settled)
+        return len(self.order) - len(self.settled)
 
     @property
     def span(self) -> int:
         """Distance between the first and the last cached offset."""
-        return self._order[-1] - self._order[0] if self._order else 0
+        return self.order[-1] - self.order[0] if self.order else 0
 
     @property
     def waiting(self) -> int:
@@ -70,13 +72,13 @@ class ProcessQueue(Generic[M]):
     @property
     def bounds(self) -> tuple[int, int]:
         """First and last cached offset; zeros when nothing is cached."""
-        return (self._order[0], self._order[-1]) if self._order else (0, 0)
+        return (self.order[0], self.order[-1]) if self.order else (0, 0)
 
     def add(self, messages: Sequence[M], next_offset: int) -> None:
         """Cache pulled messages; their offsets rise and follow those already here."""
         if messages:
             self.ready.extend(messages)
-            self._order.extend([message.queue_offset for message in messages])
+            self.order.extend([message.queue_offset for message in messages])
             self.size += sum([message.store_size for message in messages])
         self._next = next_offset
 
@@ -102,10 +104,10 @@ class ProcessQueue(Generic[M]):
     def settle(self, message: M) -> None:
         """A message needs no more work here; settling twice does nothing."""
         offset = message.queue_offset
-        order = self._order
+        order = self.order
         if not order or offset < order[0]:
             return
-        settled = self._settled
+        settled = self.settled
         if offset != order[0]:
             if offset not in settled:
                 settled.add(offset)
@@ -118,9 +120,9 @@ class ProcessQueue(Generic[M]):
 
     def settle_all(self, messages: Sequence[M]) -> None:
         """Settle messages handed out together; quick when they are the oldest here."""
-        order, count = self._order, len(messages)
+        order, count = self.order, len(messages)
         if (
-            not self._settled
+            not self.settled
             and count <= len(order)
             and messages[0].queue_offset == order[0]
             and messages[-1].queue_offset == order[count - 1]
@@ -136,7 +138,7 @@ class ProcessQueue(Generic[M]):
 
     def commit_offset(self) -> int:
         """The offset a restart should begin at."""
-        return self._order[0] if self._order else self._next
+        return self.order[0] if self.order else self._next
 
     def __repr__(self) -> str:
         return (

@@ -12,6 +12,7 @@ import random
 import uuid
 from typing import Final
 
+from contrailmq._native.delivery import adopt
 from contrailmq.client.message import Message, Origin, ReceivedMessage, body_bytes
 from contrailmq.client.outgoing import Outgoing
 from contrailmq.clock import Clock
@@ -88,7 +89,7 @@ class Replies:
         message.reconsume_times = header.reconsume_times or 0
         message.properties_bytes = b""
         message.lazy_properties = properties
-        message.origin = Origin(MessageQueue(header.topic, "", header.queue_id), "")
+        adopt([message], Origin(MessageQueue(header.topic, "", header.queue_id), ""))
         return message
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Generator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from contrailmq import (
     ReceivedMessage,
     blocking,
 )
+from contrailmq.client.consumer.delivery import going_on
 from contrailmq.client.consumer.member import CLUSTERING, Member
 from contrailmq.client.consumer.subscription import start_position
 from contrailmq.client.consumer.work import Inbox, QueueWork
@@ -203,12 +204,12 @@ def test_a_blocking_client_works_within_a_running_loop() -> None:
         cluster.close()
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_taking_one_is_taking_a_list_of_one(ordered: bool) -> None:
+@pytest.mark.parametrize("run", [1, 7, 1000])
+def test_runs_of_a_queue_keep_the_turns_of_single_messages(run: int) -> None:
     """Two equal lines of queues, with some held back and dropped on the way, give the same."""
 
     def line() -> tuple[Inbox, list[QueueWork]]:
-        inbox, works = Inbox(ordered=ordered), []
+        inbox, works = Inbox(ordered=False), []
         for number, count in enumerate((200, 1, 70, 130)):
             work = QueueWork(
                 MessageQueue("T", "b", number), group="g", namespace="", offset=0,
@@ -220,22 +221,119 @@ def test_taking_one_is_taking_a_list_of_one(ordered: bool) -> None:
             works.append(work)
         return inbox, works
 
-    def drain(inbox: Inbox, works: list[QueueWork], *, single: bool) -> list[tuple[int, int]]:
-        order = []
-        for step in range(600):
-            works[2].paused = 40 < step < 300
-            works[3].dropped = step > 250
+    def hold_back(works: list[QueueWork], step: int) -> None:
+        # At the ends of turns, where nobody is in the middle of a run.
+        works[2].paused = 64 + 1 + 64 + 64 <= step < 200 + 1 + 64 + 64
+        works[3].dropped = step >= 64 + 1 + 64 + 64 + 64
+
+    def one_by_one(inbox: Inbox, works: list[QueueWork]) -> list[int]:
+        order: list[int] = []
+        for _ in range(600):
+            hold_back(works, len(order))
             before = [work.cache.waiting for work in works]
-            message = inbox.take_one() if single else next(iter(inbox.take(1)), None)
-            if message is not None:
+            if inbox.take(1):
                 after = [work.cache.waiting for work in works]
-                (number,) = [i for i in range(4) if after[i] != before[i]]
-                order.append((number, message.queue_offset))
-                works[number].finish()
+                order += [number for number in range(4) if after[number] != before[number]]
             for work in works:
                 inbox.offer(work)
         return order
 
-    taken = drain(*line(), single=True)
-    assert taken == drain(*line(), single=False)
-    assert len(taken) > 270
+    def in_runs(inbox: Inbox, works: list[QueueWork]) -> list[int]:
+        order: list[int] = []
+        for _ in range(600):
+            hold_back(works, len(order))
+            work = inbox.front()
+            if work is not None:
+                taken = work.cache.take(min(run, inbox.turn_left(work)))
+                inbox.took(work, len(taken))
+                order += [works.index(work)] * len(taken)
+            for work in works:
+                inbox.offer(work)
+        return order
+
+    taken = one_by_one(*line())
+    assert len(taken) == 200 + 1 + 70 + 64
+    assert in_runs(*line()) == taken
+
+
+@pytest.mark.parametrize("waits", ["always", "now and then", "never"])
+def test_so_many_single_handlers_at_a_time_and_no_more(waits: str) -> None:
+    async def main() -> None:
+        now = most = 0
+        done: list[int] = []
+
+        async def handle(message: ReceivedMessage) -> None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            if waits == "always" or (waits == "now and then" and message.offset % 7 == 0):
+                await asyncio.sleep(0.01)
+            now -= 1
+            done.append(message.offset)
+
+        async with filled(60) as (servers, _, queue):
+            async with PushConsumer(
+                "g", topics="T", name_servers=servers, start_from="first", handler=handle,
+                workers=3,
+            ):  # fmt: skip
+                await until(lambda: len(done) == 60)
+            async with PullConsumer("g", name_servers=servers) as look:
+                await look.queues("T")
+                assert await look.committed(queue) == 60
+        assert sorted(done) == list(range(60))
+        assert most == (1 if waits == "never" else 3)
+
+    asyncio.run(main())
+
+
+class _Later:
+    """Something a handler may answer with that is no coroutine."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from asyncio.sleep(0.001).__await__()
+
+
+def test_a_coroutine_that_was_begun_by_hand_goes_on() -> None:
+    """As if it had been awaited: what it is sent, thrown, and that it may be closed."""
+    told: list[str] = []
+
+    async def inner(times: int, *, minds: bool = True) -> None:
+        try:
+            for _ in range(times):
+                await asyncio.sleep(0)
+                await _Later()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            if minds:
+                raise
+        finally:
+            told.append("ended")
+
+    async def by_hand(work: Coroutine[Any, Any, None]) -> None:
+        await going_on(work, work.send(None))
+        told.append("over")
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("here")
+
+    async def main() -> None:
+        await by_hand(inner(3))
+        assert told == ["ended", "over"]
+        for minds in (False, True):
+            task = asyncio.ensure_future(by_hand(inner(10_000, minds=minds)))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            told.clear()
+            await asyncio.gather(task, return_exceptions=True)
+            assert told == ["cancelled", "ended"] + ["over"] * (not minds)
+            assert task.cancelled() is minds
+        with pytest.raises(ValueError, match="here"):
+            await by_hand(fails())
+
+    asyncio.run(main())
+    told.clear()
+    halfway = by_hand(inner(2))
+    halfway.send(None)
+    halfway.close()
+    assert told == ["ended"]

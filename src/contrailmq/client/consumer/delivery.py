@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from types import CoroutineType
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from functools import partial
+from types import CoroutineType, coroutine
 from typing import Any, Final, Generic, TypeVar
 
+from contrailmq._native.delivery import Hand
 from contrailmq.client.consumer.settling import Settling
 from contrailmq.client.consumer.work import Inbox
 from contrailmq.client.crew import Crew
@@ -117,44 +119,58 @@ class Workers:
 
     def start(self, crew: Crew) -> None:
         """Start all workers."""
-        single = self._handler if isinstance(self._handler, OneByOne) else None
+        single = self._handler.handler if isinstance(self._handler, OneByOne) else None
+        if self._batch > 1 or not self._settling.is_plain:
+            single = None
         for number in range(self.count):
-            if single is not None and self._batch == 1:
-                crew.start(self._run_single(single.handler), name=f"worker {number}")
-            else:
-                crew.start(self._run(), name=f"worker {number}")
+            work = self._run() if single is None else self._run_single(single)
+            crew.start(work, name=f"worker {number}")
 
     async def _run_single(self, handler: Handler) -> None:
-        """``_run`` for handlers of single messages, with fewer steps for each."""
+        """``_run`` for handlers of single messages: as many in a row as need not wait."""
         inbox, settling = self._inbox, self._settling
         alarm = Alarm(self._timeout_s)
+        hand = Hand(handler, asyncio.get_running_loop().time)
         try:
             while not inbox.closed:
-                message = inbox.take_one()
-                if message is None:
+                work = inbox.front()
+                if work is None:
                     await inbox.wait()
                     continue
-                if settling.trace is not None:
-                    settling.begin([message])
-                begun = alarm.begin()
+                error: BaseException | None = None
                 try:
-                    result = handler(message)
-                    if result is not None and (
-                        type(result) is CoroutineType or inspect.isawaitable(result)
-                    ):
-                        await result
-                except BaseException as error:
-                    self._ended_badly([message], alarm, error)
-                else:
-                    if alarm.rang:
-                        alarm.end()
-                    alarm.since = None
-                    settling.done_one(message)
-                if begun > self._turn_ends:
+                    hand.run(work.cache, inbox.turn_left(work), self._turn_ends)
+                except BaseException as raised:
+                    error = raised
+                inbox.took(work, hand.count if hand.message is None else hand.count + 1)
+                if hand.count:
+                    settling.done_many(work, hand.topic, hand.count)
+                if hand.message is not None:
+                    await self._finish(hand, alarm, error)
+                    error = None
+                    hand.clear()
+                if hand.since > self._turn_ends:
                     await asyncio.sleep(0)
-                    self._turn_ends = begun + _TURN_S
+                    self._turn_ends = hand.since + _TURN_S
         finally:
             alarm.close()
+            inbox.pass_on()
+
+    async def _finish(self, hand: Hand, alarm: Alarm, error: BaseException | None) -> None:
+        """See the message in hand to its end: the handler waits, has failed or wants a retry."""
+        message: ReceivedMessage = hand.message
+        try:
+            if error is not None:
+                raise error
+            if hand.rest is not None:
+                alarm.begin(hand.since)
+                self._inbox.pass_on()
+                await (going_on(hand.rest, hand.awaited) if hand.is_begun else hand.rest)
+        except BaseException as raised:
+            self._ended_badly([message], alarm, raised)
+        else:
+            alarm.end()
+            self._settling.done_one(message)
 
     async def _run(self) -> None:
         """Take, call the handler, settle; written out in one piece, it runs for every message."""
@@ -239,9 +255,9 @@ class Alarm:
         self.since: float | None = None
         self.rang = False  # the task was cancelled, and nobody has taken note of it yet
 
-    def begin(self) -> float:
-        """The thing begins; the loop's time now."""
-        now = self.since = self._now()
+    def begin(self, since: float | None = None) -> float:
+        """The thing begins, or began ``since``; the loop's time then."""
+        now = self.since = self._now() if since is None else since
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
         return now
@@ -275,6 +291,25 @@ class Alarm:
         else:
             self.rang = True
             self._task.cancel()
+
+
+@coroutine
+def going_on(begun: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, None]:
+    """Await a coroutine that was run by hand until it yielded ``awaited``."""
+    while True:
+        try:
+            sent = yield awaited
+        except GeneratorExit:
+            begun.close()
+            raise
+        except BaseException as error:
+            step = partial(begun.throw, error)
+        else:
+            step = partial(begun.send, sent)
+        try:
+            awaited = step()
+        except StopIteration:
+            return
 
 
 class OneByOne:

@@ -63,6 +63,11 @@ class Settling:
         self.tallies: dict[str, Tally] = {}
         self.trace: ConsumerTrace | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a message the user is done with needs no more than to be settled."""
+        return not self._ordered and self.trace is None
+
     def begin(self, messages: list[ReceivedMessage]) -> None:
         """Messages are handed to the user."""
         if self.trace is not None:
@@ -104,6 +109,12 @@ class Settling:
         if tally is None:
             tally = self._tally(message.topic)
         tally.ok += 1
+
+    def done_many(self, work: QueueWork, topic: str, count: int) -> None:
+        """So many messages of a queue were settled where they were handled."""
+        if work.stalled:
+            work.go_on(self._settings)
+        self._tally(topic).ok += count
 
     def failed(self, messages: list[ReceivedMessage], error: BaseException) -> None:
         """The user's code raised: all of them are consumed again.

@@ -17,7 +17,7 @@ from contrailmq.client.settings import ConsumerSettings
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.queue import MessageQueue
 
-_TURN: Final = 64  # messages of one queue before the next queue has its turn
+TURN: Final = 64  # messages of one queue before the next queue has its turn
 
 
 class QueueWork(Origin):
@@ -155,30 +155,46 @@ class Inbox:
                 work.turn = 0
             else:
                 work.turn += len(taken)
-                if work.turn >= _TURN:
+                if work.turn >= TURN:
                     self._rotate(work)
             if line and self._waiters:
                 self._wake()
             return taken
         return []
 
-    def take_one(self) -> ReceivedMessage | None:
-        """One message, or none; ``take(1)`` without a list."""
+    def front(self) -> QueueWork | None:
+        """Concurrent only: the queue whose turn it is, or none; it stays in its place."""
         line = self._line
-        if not line or self._ordered:
-            taken = self.take(1)
-            return taken[0] if taken else None
-        work = line[0]
-        ready = work.cache.ready
-        if len(ready) < 2 or work.dropped or work.suspended or work.paused:
-            taken = self.take(1)
-            return taken[0] if taken else None
-        work.turn += 1
-        if work.turn >= _TURN:
-            self._rotate(work)
-        if self._waiters:
+        while line:
+            work = line[0]
+            if work.cache.ready and not (work.dropped or work.suspended or work.paused):
+                return work
+            line.popleft()
+            work.in_line = False
+        return None
+
+    def turn_left(self, work: QueueWork) -> int:
+        """How many messages of the queue in front may be taken before the next has its turn."""
+        return max(TURN - work.turn, 1) if len(self._line) > 1 else TURN
+
+    def took(self, work: QueueWork, count: int) -> None:
+        """So many messages of the queue in front were taken."""
+        line = self._line
+        if not line or line[0] is not work:
+            return
+        if work.cache.ready:
+            work.turn += count
+            if work.turn >= TURN:
+                self._rotate(work)
+        else:
+            line.popleft()
+            work.in_line = False
+            work.turn = 0
+
+    def pass_on(self) -> None:
+        """Whoever took last has to wait: let another take what is left, if anything is."""
+        if self._line:
             self._wake()
-        return ready.popleft()
 
     async def wait(self) -> None:
         """Wait until there may be something to take, or the inbox is closed."""
