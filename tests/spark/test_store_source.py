@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from contrailmq.protocol.sysflag import INNER_BATCH
+from contrailmq.spark.columns import MADE_PROPERTIES
 from testkit.golden import GOLDEN, StoreDirectory, store_directories
 
 pytestmark = pytest.mark.spark
@@ -76,6 +77,23 @@ def test_a_given_schema_chooses_columns(spark: Any) -> None:
     frame = reader.load(str(DIRECTORIES[0].path))
     assert frame.columns == ["queue_id", "body"]
     assert frame.count() == _read(spark, DIRECTORIES[0].path).count()
+
+
+def test_own_properties_are_those_nobody_else_made(spark: Any) -> None:
+    directory = store_directories()[0]
+    everything = _read(spark, directory.path).collect()
+    own = {row.message_id: row for row in _read(spark, directory.path, properties="own").collect()}
+    assert len(own) == len(everything)
+    left = 0
+    for row in everything:
+        kept = {n: v for n, v in row.properties.items() if n not in MADE_PROPERTIES}
+        left += len(kept) < len(row.properties)
+        found = own[row.message_id]
+        assert found.properties == kept
+        assert (found.keys, found.tags, found.unique_key) == (row.keys, row.tags, row.unique_key)
+    assert left
+    with pytest.raises(Exception, match="properties='none': expected all or own"):
+        _read(spark, directory.path, properties="none").collect()
 
 
 def test_a_wrong_column_is_named(spark: Any) -> None:

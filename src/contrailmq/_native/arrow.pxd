@@ -30,6 +30,9 @@ cdef int _separators(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t en
 @cython.locals(count=Py_ssize_t, room=Py_ssize_t, found=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t, begin=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, source="const unsigned char*", name_end=Py_ssize_t, names=cython.longlong, values=cython.longlong)
 cpdef tuple split(const unsigned char[::1] data, const long long[::1] places, int[::1] firsts, long long[::1] pairs)
 
+@cython.locals(count=Py_ssize_t, longest=Py_ssize_t, total=Py_ssize_t, found=Py_ssize_t, name_size=cython.longlong, value_size=cython.longlong, source="const unsigned char*", known="const unsigned char*", index=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, value=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
+cpdef tuple leave_out(const unsigned char[::1] data, const int[::1] firsts, const long long[::1] pairs, const unsigned char[::1] names, const int[::1] borders, int[::1] kept_firsts, long long[::1] kept)
+
 @cython.locals(kept=Py_ssize_t, index=Py_ssize_t, start=cython.longlong, length=cython.longlong, twin=Py_ssize_t, other=Py_ssize_t)
 cdef Py_ssize_t _unique(const unsigned char[::1] data, long long[::1] pairs, Py_ssize_t begin, Py_ssize_t end) except -1
 

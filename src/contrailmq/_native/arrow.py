@@ -7,6 +7,7 @@ The caller owns every buffer and knows its size before it is filled.  Three step
    replaced by the caller before step 2, since Arrow's text columns must be UTF-8.
 2. ``split`` finds the pairs of all property strings (a *pair*: name, value, end; the last of equal
    names wins) and counts their bytes.
+   ``leave_out`` makes a second list of pairs without those of some names.
 3. The functions of ``arrow_fill`` write one column each.
 
 Names with an underscore are C constants and C functions in the compiled build.
@@ -244,6 +245,49 @@ def split(data: Any, places: Any, firsts: Any, pairs: Any) -> tuple[int, int, in
         names += pairs[3 * index + 1] - 1 - pairs[3 * index]
         values += pairs[3 * index + 2] - pairs[3 * index + 1]
     return found, names, values
+
+
+def leave_out(
+    data: Any, firsts: Any, pairs: Any, names: Any, borders: Any, kept_firsts: Any, kept: Any
+) -> tuple[int, int, int]:
+    """The pairs whose names are not among some, as ``split`` gives pairs.
+
+    ``names`` are the names to leave out, back to back, shorter ones first; those of ``n`` bytes
+    lie between ``borders[n]`` and ``borders[n + 1]``.
+    """
+    count = len(firsts) - 1
+    longest = len(borders) - 2
+    total = firsts[count]
+    if len(pairs) < 3 * total or len(kept) < 3 * total or len(kept_firsts) <= count:
+        raise ValueError(f"no room for {total} pairs of {count} records")
+    if longest < 0 or borders[0] < 0 or borders[longest + 1] > len(names):
+        raise ValueError(f"{longest} borders are not those of {len(names)} bytes")
+    found = 0
+    name_size = 0
+    value_size = 0
+    source = raw.at_address(data)
+    known = raw.at_address(names)
+    for index in range(count):
+        kept_firsts[index] = found
+        for pair in range(firsts[index], firsts[index + 1]):
+            start = pairs[3 * pair]
+            value = pairs[3 * pair + 1]
+            length = value - 1 - start
+            if length <= longest:
+                at = borders[length]
+                end = borders[length + 1]
+                while at < end and not raw.same_bytes(known, at, source, start, length):
+                    at += length
+                if at < end:
+                    continue
+            kept[3 * found] = start
+            kept[3 * found + 1] = value
+            kept[3 * found + 2] = pairs[3 * pair + 2]
+            name_size += length
+            value_size += pairs[3 * pair + 2] - value
+            found += 1
+    kept_firsts[count] = found
+    return found, name_size, value_size
 
 
 def _unique(data: Any, pairs: Any, begin: int, end: int) -> int:

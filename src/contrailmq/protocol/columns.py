@@ -90,13 +90,22 @@ class RecordColumns:
     Chunks of 1,000 to 10,000 records are fastest: fresh memory is what costs most.
     """
 
-    def __init__(self, wanted: Collection[str], *, body_size_max: int = BODY_SIZE_MAX) -> None:
+    def __init__(
+        self,
+        wanted: Collection[str],
+        *,
+        without: Collection[str] = (),
+        body_size_max: int = BODY_SIZE_MAX,
+    ) -> None:
+        """``without``: names of properties that the column ``properties`` leaves out."""
         unknown = sorted(set(wanted) - set(COLUMNS))
         if unknown:
             raise ValueError(f"no such columns: {', '.join(unknown)}")
         self._wanted = tuple(wanted)
         self._with_pairs = "properties" in wanted or any(name in wanted for name in _PROPERTIES)
+        self._without = _Names(without) if without else None
         self._body_size_max = body_size_max
+        self._kept = _Scratch()
         self._places = _Scratch()
         self._pairs = _Scratch()
         self._hits = _Scratch()
@@ -174,7 +183,20 @@ class RecordColumns:
             return NumberColumn(8, numbers)
         if name in _PROPERTIES:
             return self._property(_PROPERTIES[name], chunk)
-        return _map(chunk) if name == "properties" else _text(name, chunk)
+        if name == "properties":
+            return _map(chunk if self._without is None else self._leave_out(self._without, chunk))
+        return _text(name, chunk)
+
+    def _leave_out(self, names: _Names, chunk: _Chunk) -> _Chunk:
+        kept = self._kept.of(arrow.PAIR_WIDTH * chunk.pair_count)
+        firsts = bytearray(len(chunk.firsts))
+        views = [memoryview(numbers).cast("i") for numbers in (chunk.firsts, firsts)]
+        counts = arrow.leave_out(
+            chunk.data, views[0], chunk.pairs, names.text, names.borders, views[1], kept
+        )
+        return chunk._replace(
+            firsts=firsts, pairs=kept, pair_count=counts[0], pair_sizes=counts[1:]
+        )
 
     def _property(self, name: bytes, chunk: _Chunk) -> TextColumn:
         hits = self._hits.of(chunk.size)
@@ -204,6 +226,21 @@ class _Chunk(NamedTuple):
     pairs: memoryview = memoryview(b"")
     pair_count: int = 0
     pair_sizes: tuple[int, ...] = (0, 0)
+
+
+class _Names:
+    """Names as ``arrow.leave_out`` takes them."""
+
+    __slots__ = ("borders", "text")
+
+    def __init__(self, names: Collection[str]) -> None:
+        encoded = sorted((name.encode() for name in names), key=len)
+        self.text = b"".join(encoded)
+        longest = len(encoded[-1])
+        self.borders = array(
+            "i",
+            (sum(len(name) for name in encoded if len(name) < size) for size in range(longest + 2)),
+        )
 
 
 class _Scratch:

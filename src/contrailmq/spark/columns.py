@@ -33,6 +33,7 @@ from contrailmq.errors import ConfigError
 from contrailmq.protocol.batch import decode_batch
 from contrailmq.protocol.columns import MapColumn, NumberColumn, RecordColumns, TextColumn
 from contrailmq.protocol.message import Buffer, Record, decode_record, encode_record
+from contrailmq.protocol.properties import PROPERTY_SHARDING_KEY, RESERVED_PROPERTIES
 from contrailmq.protocol.sysflag import COMPRESSED, INNER_BATCH
 
 DAMAGE: Final = "damage"
@@ -56,6 +57,8 @@ _TYPES: Final[dict[str, DataType]] = {
     "commit_log_offset": LongType(),
 }
 COLUMN_NAMES: Final = tuple(_TYPES)
+# What producers' and brokers' own code puts among the properties; the sink leaves out the same.
+MADE_PROPERTIES: Final = RESERVED_PROPERTIES - {PROPERTY_SHARDING_KEY}
 _SYS_FLAG_LOW_BYTE: Final = 39  # of a record: where INNER_BATCH is
 
 
@@ -86,14 +89,20 @@ def check_schema(schema: StructType, *, with_damage: bool = False) -> None:
 class Rows:
     """Makes Arrow batches of records for one query; keeps memory from batch to batch."""
 
-    def __init__(self, schema: StructType, *, tags: Sequence[str] = ()) -> None:
-        """``tags``: rows with other tags are left out (brokers compare only hash codes)."""
+    def __init__(
+        self, schema: StructType, *, tags: Sequence[str] = (), own_properties: bool = False
+    ) -> None:
+        """``tags``: rows with other tags are left out (brokers compare only hash codes).
+
+        ``own_properties``: the column ``properties`` has none of MADE_PROPERTIES.
+        """
         self.schema: Any = to_arrow_schema(schema, timezone="UTC")
         self._tags = pa.array(list(tags), pa.string()) if tags else None
         stored = [name for name in schema.fieldNames() if name not in ("broker", DAMAGE)]
         if tags and "tags" not in stored:
             stored.append("tags")
-        self._columns = RecordColumns(stored or ["queue_id"])
+        without = MADE_PROPERTIES if own_properties else ()
+        self._columns = RecordColumns(stored or ["queue_id"], without=without)
 
     def batch(self, data: Buffer, positions: array[int], *, broker: str) -> Any:
         """The records of ``data`` at some positions, as one ``pyarrow.RecordBatch``.

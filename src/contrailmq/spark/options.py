@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -72,6 +72,7 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     push_down: bool = False
+    own_properties: bool = False
 
     @property
     def pull_group(self) -> str:
@@ -96,6 +97,7 @@ class StoreOptions:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     push_down: bool = False
+    own_properties: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,18 +120,10 @@ _ACCESS: Final = (
     "nameServers", "accessKey", "secretKey", "securityToken", "timeoutMs", "patienceMs",
 )  # fmt: skip
 _RANGE: Final = (
-    "startingOffsets",
-    "startingTimestamp",
-    "endingOffsets",
-    "endingTimestamp",
-    "tags",
-    "maxOffsetsPerTrigger",
-    "minPartitions",
-    "cores",
-    "maxRecordsPerPartition",
-    "failOnDataLoss",
-    "pushDown",
-)
+    "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp", "tags",
+    "maxOffsetsPerTrigger", "minPartitions", "cores", "maxRecordsPerPartition", "failOnDataLoss",
+    "properties", "pushDown",
+)  # fmt: skip
 SOURCE_NAMES: Final = (
     *_ACCESS,
     *_RANGE,
@@ -183,6 +177,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         push_down=options.flag("pushDown", False),
+        own_properties=options.choice("properties", ("all", "own")) == "own",
     )
     if found.tags is not None and found.sql is not None:
         raise ConfigError("give one of the options tags and sql, not both")
@@ -203,9 +198,6 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
     for place in (starting, ending):
         if place is not None and place.word == COMMITTED:
             raise ConfigError("a store directory is read by earliest, latest, time or offsets")
-    on_damage = options.text("onDamage") or "fail"
-    if on_damage not in ("fail", "report"):
-        raise ConfigError(f"onDamage={on_damage!r}: expected fail or report")
     names = options.names("broker")
     if names and len(names) != len(paths):
         raise ConfigError(f"{len(names)} broker names for {len(paths)} directories")
@@ -218,7 +210,7 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
         starting=starting,
         ending=ending,
         tags=options.text("tags"),
-        fail_on_damage=on_damage == "fail",
+        fail_on_damage=options.choice("onDamage", ("fail", "report")) == "fail",
         check_crc=options.flag("checkCrc", False),
         max_offsets_per_trigger=options.count("maxOffsetsPerTrigger"),
         min_partitions=options.count("minPartitions"),
@@ -226,6 +218,7 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         push_down=options.flag("pushDown", False),
+        own_properties=options.choice("properties", ("all", "own")) == "own",
     )
 
 
@@ -300,6 +293,12 @@ class _Given:
         if text not in ("true", "false"):
             raise ConfigError(f"{name}={text!r}: expected true or false")
         return text == "true"
+
+    def choice(self, name: str, words: Sequence[str]) -> str:
+        text = self.text(name) or words[0]
+        if text not in words:
+            raise ConfigError(f"{name}={text!r}: expected {' or '.join(words)}")
+        return text
 
     def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
         text = self.text(name)

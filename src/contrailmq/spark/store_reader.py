@@ -81,7 +81,7 @@ def read_store_partition(
         return  # Spark's stand-in for no partitions at all
     gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
     tags = parse_tags(partition.tags)
-    rows = Rows(schema, tags=tags.tags)
+    rows = Rows(schema, tags=tags.tags, own_properties=options.own_properties)
     losses = Losses(fail=options.fail_on_data_loss)
     with closing(Directories(options.paths)) as directories:
         for part in partition.ranges:

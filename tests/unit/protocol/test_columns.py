@@ -24,6 +24,7 @@ from contrailmq.protocol.columns import (
 )
 from contrailmq.protocol.compression import Compression, compress
 from contrailmq.protocol.message import Record, decode_record, encode_record
+from contrailmq.protocol.properties import RESERVED_PROPERTIES
 from testkit.builds import BUILDS, native_module
 from testkit.golden import StoreDirectory, store_directories
 
@@ -190,6 +191,49 @@ def test_very_many_properties_keep_the_last_of_each_name(build: str) -> None:
     pairs = "".join(f"n{index % 90}\x01v{index}\x02" for index in range(300))
     data = bytes(encode_record(**{**FIELDS, "properties": pairs.encode()}))
     check(data, [0])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    many=st.lists(RECORDS, max_size=8),
+    without=st.sets(st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "n", "é", "ne", "A" * 60])),
+)
+def test_names_left_out_of_the_map(
+    build: str, many: list[dict[str, Any]], without: set[str]
+) -> None:
+    data = b"".join(bytes(encode_record(**fields)) for fields in many)
+    positions = positions_of(data)
+    found = RecordColumns(COLUMNS, without=without).read(data, positions)
+    rows = [wanted_of(decode_record(data, position)) for position in positions]
+    for row in rows:
+        properties = row["properties"].items()
+        row["properties"] = {name: value for name, value in properties if name not in without}
+    for name in COLUMNS:
+        assert Read(found).values(name) == [row[name] for row in rows], name
+
+
+def test_a_name_is_left_out_only_as_a_whole(build: str) -> None:
+    names = [*sorted(RESERVED_PROPERTIES), "KEY", "KEYSS", "keys", "own", "A" * 200]
+    text = "".join(f"{name}\x01{name[::-1]}\x02" for name in names)
+    data = bytes(encode_record(**{**FIELDS, "properties": text.encode()}))
+    found = RecordColumns(["properties", "keys"], without=RESERVED_PROPERTIES).read(data, [0])
+    kept = {name: name[::-1] for name in ("KEY", "KEYSS", "keys", "own", "A" * 200)}
+    assert Read(found).values("properties") == [kept]
+    assert Read(found).values("keys") == ["SYEK"]
+
+
+def test_pairs_without_room_are_refused(build: str) -> None:
+    native = native_module("arrow", pure=build == "pure")
+    pairs, firsts = array("q", [0, 2, 3]), array("i", [0, 1])
+    given = [b"n\x01v", firsts, pairs, b"n", array("i", [0, 0, 1]), array("i", [0, 0])]
+    assert native.leave_out(*given, array("q", [0] * 3)) == (0, 0, 0)
+    with pytest.raises(ValueError, match="no room for 1 pairs"):
+        native.leave_out(*given, array("q", [0] * 2))
+    with pytest.raises(ValueError, match="no room for 1 pairs"):
+        native.leave_out(*given[:5], array("i", [0]), array("q", [0] * 3))
+    for borders in ([0], [0, 0, 2], [-1, 0, 1]):
+        with pytest.raises(ValueError, match="are not those of 1 bytes"):
+            native.leave_out(*given[:4], array("i", borders), given[5], array("q", [0] * 3))
 
 
 @pytest.mark.parametrize("wanted", [["body"], ["queue_id", "properties"], []])
