@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FLUSH, STORE = "tests/unit/store/test_flush.py", "tests/unit/store/test_store.py"
+GROUP = "tests/unit/store/test_group_commit.py"
 
 
 class Mutant(NamedTuple):
@@ -49,6 +50,21 @@ MUTANTS = {
     ),
     "a failed fsync goes unnoticed": Mutant(
         "group_commit", "if error is not None:", "if error is not None and False:", FLUSH
+    ),
+    "what was appended is not written before its sync": Mutant(
+        "group_commit", "self._log.write_staged()", "pass", GROUP
+    ),
+    "what was appended is written although the store is fenced": Mutant(
+        "group_commit",
+        "        if self._fence.reason is None:\n            try:",
+        "        if True:\n            try:",
+        FLUSH,
+    ),
+    "who does not wait may lose a message by a kill": Mutant(
+        "store",
+        "            self.log.settle()  # for who does not wait",
+        "            pass  # for who does not wait",
+        GROUP,
     ),
     "waits never time out": Mutant(
         "group_commit", "popleft().done(False)", "popleft().done(True)", FLUSH

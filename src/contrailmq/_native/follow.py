@@ -7,7 +7,8 @@ they are brought into its segment, readers may see them, queues and index are de
 and whoever waits on a queue that grew is told.  Its owner, the host, is called for what is rare:
 a run too long to be copied (``write_out``), records that are not in the stage any more
 (``derive``), an error on the way (``stumbled``), and every quarter of a megabyte, so that the
-ground ahead of the writer can be prepared (``grown``).
+ground ahead of the writer can be prepared (``grown``).  Where readers wait for the disk nothing
+follows but the word that there is something to flush (``unread``): who flushes writes it, too.
 """
 
 from __future__ import annotations
@@ -55,15 +56,16 @@ class Follower:
 
     def appended(self) -> None:
         """Records were appended to the log: everything that follows from it."""
-        base = self.log.base
-        start = self.log.start
-        stage = self.log.buffer  # settling may go on in another one
-        if self.log.settle() > 0:
-            self.host.write_out()  # a long run: through the file
-        end = base + self.log.position
         if not self.follows:
+            end = self.log.base + self.log.position
             self.host.unread()
         else:
+            base = self.log.base
+            start = self.log.start
+            stage = self.log.buffer  # settling may go on in another one
+            if self.log.settle() > 0:
+                self.host.write_out()  # a long run: through the file
+            end = base + self.log.position
             self.gatherer.end_offset = end
             if self.derived_offset == base + start:
                 self._derive(stage, base + start, end - base - start)

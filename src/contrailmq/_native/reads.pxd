@@ -19,3 +19,5 @@ cdef class Reads:
 
     @cython.locals(out=list, position=cython.Py_ssize_t)
     cpdef object buffer_updated(self, Py_ssize_t nbytes)
+
+    cpdef object answer(self, object reply)

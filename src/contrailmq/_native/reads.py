@@ -63,3 +63,12 @@ class Reads:
             self.write(out[0])
             if self.outlet.is_paused:
                 self.owner.look()
+
+    def answer(self, reply: Any) -> None:
+        """Write an answer that comes later than its read, at once if nothing stands before it."""
+        if not self.is_straight or self.out is not None or self.outlet.later:
+            self.connection.send([reply])
+            return
+        self.write(reply)
+        if self.outlet.is_paused:
+            self.owner.look()

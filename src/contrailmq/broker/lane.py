@@ -7,15 +7,17 @@ by the ordinary handler's own rules) and decides anew whenever the broker's ``Re
 so a topic that is deleted or closed to writing is seen by the very next read.
 
 Answers leave when the ordinary path's would: at once, or under synchronous flush when the disk is
-certain of the last record of the read; then one future stands for all answers of that read.
+certain.  Then those of one turn of the loop wait together for the last record of that turn.
 """
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from contrailmq._native.batch_lane import BatchLane
+from contrailmq._native.held import Held
 from contrailmq._native.lane import LaneTopic, SendLane
 from contrailmq._native.log import Origin
 from contrailmq._native.queues import QueueWriter
@@ -64,7 +66,8 @@ class BrokerLane:
         self._identity = identity
         self._writer = store.log.writer
         self._accept_ms = 0
-        self._held_size = 0
+        self._held = Held(self, HELD_SIZE_MAX)
+        self.hold = self._held.hold  # compiled code calls compiled code
         limit, parts = store.settings.message_size_max, _answer_parts(send.answer_fields)
         self._core = core = SendLane(self._writer, self, identity.store_host, limit, parts)
         self._batches = BatchLane(self._writer, self, identity.store_host, limit, parts)
@@ -87,7 +90,7 @@ class BrokerLane:
         # A broker told to wait before it accepts sends has no lane for them; it is restarted, or
         # told otherwise, and then decides anew.
         self._accept_ms = self._live.now.start_accept_send_ms
-        self._steer()
+        self.steer()
 
     def other(
         self, buffer: bytearray, start: int, end: int, connection: Connection, out: list[Buffer]
@@ -144,29 +147,30 @@ class BrokerLane:
                 if count:
                     self._counters.put(topic, queue_id, count=count, size=size)
 
-    def hold(self, reply: bytes, connection: Connection) -> None:
-        """Answer when the disk is certain of the last record of the read."""
-        self._held_size += len(reply)
-        self._steer()
-        self._store.when_flushed(
-            self._writer.end_offset(), partial(self._release, reply, connection)
-        )
+    def held(self) -> None:
+        """An answer is held, the first of this turn of the loop."""
+        asyncio.get_running_loop().call_soon(self._wait)
 
-    def _steer(self) -> None:
-        is_open = self._held_size <= HELD_SIZE_MAX and not self._accept_ms
+    def _wait(self) -> None:
+        group = self._held.take()
+        self._store.when_flushed(self._writer.end_offset(), partial(self._release, group))
+
+    def steer(self) -> None:
+        """Whether sends are taken here may have changed."""
+        is_open = self._held.size <= HELD_SIZE_MAX and not self._accept_ms
         self._core.is_open = self._batches.is_open = is_open
 
-    def _release(self, reply: bytes, connection: Connection, outcome: Outcome) -> None:
-        self._held_size -= len(reply)
-        self._steer()
+    def _release(self, group: list[Any], outcome: Outcome) -> None:
         if outcome is True:
-            connection.send([reply])
-        elif outcome is False:
+            self._held.answer(group)
+            return
+        self._held.drop(group)
+        code, text = ResponseCode.SERVICE_NOT_AVAILABLE, "the store stopped before its disk"
+        if outcome is False:
+            code = ResponseCode.FLUSH_DISK_TIMEOUT
             text = "stored, but the disk was not certain in time"
-            connection.send(_recoded(reply, ResponseCode.FLUSH_DISK_TIMEOUT, text))
-        else:
-            text = "the store stopped before its disk"
-            connection.send(_recoded(reply, ResponseCode.SERVICE_NOT_AVAILABLE, text))
+        for connection, reply in zip(group[::2], group[1::2], strict=True):
+            connection.send(_recoded(reply, code, text))
 
 
 def _recoded(reply: bytes, code: ResponseCode, remark: str) -> list[Buffer]:

@@ -46,7 +46,8 @@ class Connection(asyncio.BufferedProtocol):
     """A socket that speaks the remoting protocol; made by ``Server`` and ``RemotingClient``.
 
     ``peer`` and ``local`` are ``ip:port``, ``peer_host`` the peer as a message record stores it.
-    ``lane_state`` belongs to the fast lane.  ``close_reason`` is None while the connection is open.
+    ``lane_state`` belongs to the fast lane, ``answer`` writes an answer it has held back.
+    ``close_reason`` is None while the connection is open.
     ``calls`` are our own requests that await answers.
     """
 
@@ -63,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_until_closed",
         "_writable",
+        "answer",
         "buffer_updated",
         "calls",
         "close_reason",
@@ -86,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._inlet = Inlet(endpoint, self, self._reads)
         self.get_buffer = self._reads.get_buffer  # type: ignore[method-assign]
         self.buffer_updated = self._reads.buffer_updated  # type: ignore[method-assign]
+        self.answer: Callable[[Buffer], None] = self._reads.answer
         self._is_reading = True
         self._writable: asyncio.Future[None] | None = None
         self._until_closed: asyncio.Future[None] | None = None

@@ -120,6 +120,14 @@ class CommitLog:
             raise self.fail(f"write to the log failed: {error}") from error
         writer.settled()
 
+    def write_staged(self) -> None:
+        """Write all that is staged through the file, however short it is.
+
+        A page that is synced again and again costs a fault each time it is written by the mapping.
+        """
+        if self.writer.settled_offset() < self.writer.end_offset():
+            self.write_out()
+
     @property
     def has_write_buffer(self) -> bool:
         """Whether records pass through anonymous memory first."""

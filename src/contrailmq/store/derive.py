@@ -57,7 +57,7 @@ class Derivation:
         self._delays = settings.delay_ms_by_level()
         self._level_max = max(self._delays, default=0)
         self.bitmap_of: Callable[[str, bytes], bytes] = no_bitmap
-        self.on_unread: Callable[[], None] = lambda: None  # appended, not readable yet
+        self.unread: Callable[[], None] = lambda: None  # records were appended, not readable yet
         self.on_grown: Callable[[int], None] = lambda end: None  # the log, by a good stretch
         self.deriver = Deriver(self)
         self.deriver.has_ext = settings.queue_ext_enable
@@ -166,10 +166,6 @@ class Derivation:
         if not isinstance(error, DiskFull):
             raise error
         log.warning("a message is stored but not in its queue yet: error=%s", error)
-
-    def unread(self) -> None:
-        """Records were appended that readers may not see yet."""
-        self.on_unread()
 
     def grown(self, end: int) -> None:
         """The log has grown by a good stretch."""

@@ -1,8 +1,9 @@
 """Synchronous flush: sends wait for the disk, and all that wait share one fsync.
 
-Theory of operation.  An append wakes the service; at the end of that turn of the loop it orders one
-sync of everything written so far.  What is written while the disk works is the next order, given
-the moment the first one ends.  Readers follow the disk: ``on_flushed`` tells how far it is.
+Theory of operation.  An append wakes the service; at the end of that turn of the loop it writes
+everything appended so far with one call, through the file, and orders one sync of it.  What is
+appended while the disk works is the next order, given the moment the first one ends and before
+anybody is told of that.  Readers follow the disk: ``on_flushed`` tells how far it is.
 
 Whoever waits is called back in the very turn in which the disk is certain, with True; with False
 when that took longer than ``syncFlushTimeout`` (the message is stored all the same); or with the
@@ -19,7 +20,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
-from contrailmq.errors import StoreClosed
+from contrailmq.errors import StoreClosed, StoreError
 from contrailmq.lifecycle import uninterrupted
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
@@ -109,6 +110,7 @@ class GroupCommit(LogFlush):
                     if self._fence.reason is None:
                         await self.flush()
                     raise
+            await self._drain()
             raise await self._mark() from self._error
         finally:
             self._syncer.close()
@@ -117,11 +119,13 @@ class GroupCommit(LogFlush):
 
     async def flush(self) -> None:
         """Make everything written so far durable, and tell those who wait."""
+        self._log.settle()
         await super().flush()
         self._settle()
 
     def _begin(self) -> None:
-        """Order a sync of what is written by now."""
+        """Write what was appended by now, and order a sync of it."""
+        self._write()
         syncer = self._syncer
         target, segments = self._log.flush_scope()
         is_wanted = target > self._log.flushed_offset and self._fence.reason is None
@@ -133,24 +137,31 @@ class GroupCommit(LogFlush):
             return
         syncer.begin(segments, partial(self._end, target, self._log.writer.store_ms))
 
+    def _write(self) -> None:
+        if self._fence.reason is None:
+            try:
+                self._log.write_staged()
+            except StoreError as error:
+                self._fence.close(f"write to the log failed: {error}")
+
     def _end(self, target: int, store_ms: int, error: Exception | None) -> None:
         """An order was carried out, or failed: then nothing is ever certain again."""
         self._is_begun = False
         try:
             if error is not None:
                 raise error
+            self._log.flushed_offset = max(self._log.flushed_offset, target)
+            if self._drained is None and self._log.end_offset > target:
+                self._is_begun = True
+                self._begin()  # first of all: the disk works while the last answers leave
             self._advance(target, store_ms)
             self._settle()
         except Exception as caught:
             self._error = caught
             self._fence.close(f"flush of the log failed: {caught}")
             self._give_up()
-        if self._drained is not None:
-            if not self._drained.done():
-                self._drained.set_result(None)
-        elif self._error is None and self._log.end_offset > self._log.flushed_offset:
-            self._is_begun = True
-            self._begin()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     def _give_up(self) -> None:
         if self._failed is not None and not self._failed.done():

@@ -140,7 +140,7 @@ class Store(ReadCalls):
         self._ahead = Ahead(self.log, executor=executor)
         self.derivation.on_grown = self._ahead.check
         if self._is_sync:
-            self.derivation.on_unread = self._flush.wake
+            self.derivation.unread = self._flush.wake
         self._keeping = Keeping(
             self.layout,
             self.files,
@@ -246,6 +246,8 @@ class Store(ReadCalls):
     def appended(self) -> None:
         """Records were appended to ``log.writer``, by ``put`` or by a caller of its own: derive."""
         self.follower.appended()
+        if self._is_sync:
+            self.log.settle()  # for who does not wait for the disk: a kill shall not lose it
 
     def wait_flushed(self, end_offset: int) -> asyncio.Future[bool] | None:
         """For a send that waits for the disk; None when there is nothing to wait for."""
