@@ -9,6 +9,7 @@ from html import escape
 WIDTH, ROW, LEFT, RIGHT, TOP = 900, 44, 300, 110, 72
 OURS, THEIRS, TEXT, FAINT, MARK = "#0b7285", "#adb5bd", "#212529", "#dee2e6", "#c92a2a"
 RATIO_MAX = 8.0
+LETTER = 0.5  # the mean width of a letter, in sizes of the font
 PANEL_W, PANEL_H, PER_LINE = 440, 270, 2
 
 Bar = tuple[str, float, float, float | None]
@@ -29,11 +30,13 @@ def ratio_bars(rows: list[Bar], *, title: str, note: str) -> str:
         f'<rect x="16" y="40" width="12" height="12" fill="{OURS}"/>',
         _words(34, 51, "ContrailMQ"),
         f'<rect x="124" y="40" width="12" height="12" fill="{THEIRS}"/>',
-        _words(142, 51, f"RocketMQ (Java)   {note}"),
+        _words(142, 51, "RocketMQ (Java)"),
+        _words(270, 51, note),
     ]
     for index, (name, ours, theirs, aim) in enumerate(rows):
         y = TOP + ROW * index
-        parts.append(_words(LEFT - 10, y + 22, name, anchor="end"))
+        size = min(13, int((LEFT - 14) / (LETTER * len(name))))  # a long name in small letters
+        figures = [_words(LEFT - 10, y + 22, name, anchor="end", size=size)]
         for value, length, color, line in (
             (ours, ratios[index], OURS, 0),
             (theirs, 1.0, THEIRS, 1),
@@ -43,13 +46,14 @@ def ratio_bars(rows: list[Bar], *, title: str, note: str) -> str:
                 f'<rect x="{LEFT}" y="{y + 4 + 16 * line}" width="{wide:.1f}" height="14" '
                 f'fill="{color}"/>'
             )
-            parts.append(_words(LEFT + wide + 6, y + 15 + 16 * line, text_of(value)))
+            figures.append(_words(LEFT + wide + 6, y + 15 + 16 * line, text_of(value)))
         if aim:
             x = LEFT + aim * unit
             parts.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y + 1}" y2="{y + 36}" stroke="{MARK}" '
                 f'stroke-width="2" stroke-dasharray="4 2"/>'
             )
+        parts += figures  # above the mark, with an edge of white
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -124,7 +128,8 @@ def _open(width: float, height: float) -> str:
 def _words(x: float, y: float, text: str, *, anchor: str = "start", size: int = 13) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-        f'fill="{TEXT}">{escape(text)}</text>'
+        f'fill="{TEXT}" stroke="white" stroke-width="4" stroke-linejoin="round" '
+        f'paint-order="stroke">{escape(text)}</text>'
     )
 
 
