@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SHELLS: Final = ("bash", "zsh", "fish")
+APOSTROPHE: Final = "\u2019"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,4 +161,5 @@ def _fish_options(condition: str, words: Words) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "").replace("\n", " ") + "'"
+    """In single quotes; zsh and fish escape differently, so an apostrophe becomes a curly one."""
+    return "'" + text.replace("'", APOSTROPHE).replace("\n", " ") + "'"
