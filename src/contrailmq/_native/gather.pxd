@@ -16,6 +16,7 @@ cdef class LogView:
     cdef readonly Py_ssize_t size
     cdef readonly bint is_mapped
     cdef unsigned char[::1] seen
+    cdef unsigned char[::1] marked
 
 
 @cython.final
@@ -39,6 +40,8 @@ cdef class Gatherer:
     cdef public bint watched
     cdef public int tick
     cdef public long long cold_offset
+    cdef public long long touched
+    cdef public Py_ssize_t away_at
     cdef object _codes_of
     cdef long long[::1] _codes
     cdef Py_ssize_t _code_count
@@ -49,11 +52,14 @@ cdef class Gatherer:
     @cython.locals(view=LogView, first=cython.Py_ssize_t, last=cython.Py_ssize_t, chunk=cython.Py_ssize_t)
     cpdef int note_loaded(self, long long start, long long end) except -1
 
-    @cython.locals(
-        view=LogView, position=cython.Py_ssize_t, before=cython.int, chunk=cython.Py_ssize_t,
-        stop=cython.Py_ssize_t,
-    )
-    cdef bint _is_cold(self, long long offset, long long size) except -1
+    @cython.locals(view=LogView, first=cython.Py_ssize_t, last=cython.Py_ssize_t, before=cython.int)
+    cpdef bint must_load(self, long long start, long long end) except -1
+
+    @cython.locals(before=cython.int, chunk=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cpdef bint is_away(self, LogView view, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit) except -1
+
+    @cython.locals(view=LogView, position=cython.Py_ssize_t)
+    cpdef bint is_cold(self, long long offset, long long size) except -1
 
     @cython.locals(view=LogView, position=cython.Py_ssize_t)
     cpdef LogView find(self, long long offset, long long size)

@@ -10,7 +10,8 @@ nothing they say is believed: a record is taken only when its own first bytes ag
 
 A selection that is ``watched`` touches no record that has left memory, for its caller must not wait
 for the disk: it ends there, with what it has, or with the status ``COLD``.  What was found in
-memory is believed to be there for this ``tick`` and the next.
+memory is believed to be there for this ``tick`` and the next.  Whoever loads old records marks
+them: when a selection comes to a mark, ``touched`` tells that what follows will be wanted soon.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _NOTHING = 3
 
 
 class LogView:
-    """A segment of the log, for reading."""
+    """A segment of the log, or a file of a queue, for reading."""
 
     def __init__(self, buffer: Bytes, base: int, is_mapped: bool) -> None:
         self.buffer = buffer
@@ -54,6 +55,7 @@ class LogView:
         self.size = len(buffer)
         self.is_mapped = is_mapped  # a file's pages: they may have left memory
         self.seen = bytearray(len(buffer) // _CHUNK + 1)  # the tick a chunk was last in memory
+        self.marked = bytearray(len(buffer) // _CHUNK + 1)  # who comes here will want more soon
 
 
 class Limits:
@@ -89,6 +91,8 @@ class Gatherer:
         self.watched = False
         self.tick = 1
         self.cold_offset = -1
+        self.touched = -1  # log offset of a mark that was come to
+        self.away_at = 0
         self._codes_of: frozenset[int] | None = None
         self._codes = array("q", [0])
         self._code_count = 0
@@ -109,8 +113,47 @@ class Gatherer:
             last = min((end - view.base - 1) // _CHUNK, len(view.seen) - 1)
             for chunk in range(first, last + 1):
                 view.seen[chunk] = self.tick
+            view.marked[first] = 1
 
-    def _is_cold(self, offset: int, size: int) -> bool:
+    def must_load(self, start: int, end: int) -> bool:
+        """Whether these bytes of the log, of one segment, have left memory.
+
+        If they have not, and nobody knew, it is as if they had been loaded.
+        """
+        view = self.views.get(start - start % self.segment_size)
+        if view is None or not view.is_mapped:
+            return False
+        first = (start - view.base) // _CHUNK
+        last = min((end - view.base - 1) // _CHUNK, len(view.seen) - 1)
+        before = self.tick - 1 if self.tick > 1 else 250
+        if view.seen[last] == self.tick or view.seen[last] == before:
+            return False
+        if self.is_away(view, start - view.base, end - view.base, end - view.base):
+            return True
+        view.marked[first] = 1
+        return False
+
+    def is_away(self, view: LogView, start: int, end: int, limit: int) -> bool:
+        """Whether bytes of a file may have left memory; the first chunk that has is ``away_at``.
+
+        Behind ``limit`` nothing was written, and nothing need be there.
+        """
+        if not view.is_mapped or start < 0 or end > view.size or start >= end:
+            return False
+        before = self.tick - 1 if self.tick > 1 else 250
+        for chunk in range(start // _CHUNK, (end - 1) // _CHUNK + 1):
+            if view.seen[chunk] != self.tick and view.seen[chunk] != before:
+                stop = min((chunk + 1) * _CHUNK, limit, view.size)
+                if not raw.is_resident(view.address, chunk * _CHUNK, stop - chunk * _CHUNK):
+                    self.away_at = chunk * _CHUNK
+                    return True
+                view.seen[chunk] = self.tick
+            if view.marked[chunk]:
+                view.marked[chunk] = 0
+                self.touched = view.base + chunk * _CHUNK
+        return False
+
+    def is_cold(self, offset: int, size: int) -> bool:
         """Whether a record may have left memory; its first chunk that has is ``cold_offset``."""
         view = self._view(offset)
         if view is None or not view.is_mapped:
@@ -118,17 +161,10 @@ class Gatherer:
         position = offset - view.base
         if size < 1 or position + size > view.size or offset + size > self.end_offset:
             return False  # no record: whoever looks for it will say so
-        before = self.tick - 1 if self.tick > 1 else 250
-        for chunk in range(position // _CHUNK, (position + size - 1) // _CHUNK + 1):
-            if view.seen[chunk] == self.tick or view.seen[chunk] == before:
-                continue
-            stop = (chunk + 1) * _CHUNK
-            stop = min(stop, view.size, self.end_offset - view.base)
-            if not raw.is_resident(view.address, chunk * _CHUNK, stop - chunk * _CHUNK):
-                self.cold_offset = view.base + chunk * _CHUNK
-                return True
-            view.seen[chunk] = self.tick
-        return False
+        if not self.is_away(view, position, position + size, self.end_offset - view.base):
+            return False
+        self.cold_offset = view.base + self.away_at
+        return True
 
     def remove(self, base: int) -> None:
         """Forget a segment."""
@@ -231,7 +267,7 @@ class Gatherer:
                 if self.count == 0:
                     self.status = _NO_MATCH
                 continue
-            if self.watched and self._is_cold(offset, size):
+            if self.watched and self.is_cold(offset, size):
                 if self.count == 0:
                     self.status = _COLD
                 at -= _UNIT

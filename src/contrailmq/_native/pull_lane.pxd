@@ -1,7 +1,7 @@
 import cython
 
 from contrailmq._native cimport raw
-from contrailmq._native.gather cimport Gatherer, Limits
+from contrailmq._native.gather cimport Gatherer, Limits, LogView
 from contrailmq._native.queues cimport QueueWriter
 from contrailmq._native.request cimport RequestScan
 from contrailmq._native.sql cimport SqlProgram
@@ -14,6 +14,7 @@ cdef class LaneQueue:
     cdef readonly object queue
     cdef readonly QueueWriter writer
     cdef const unsigned char[::1] units
+    cdef LogView view
     cdef readonly long long first
     cdef readonly long long last
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from contrailmq._native import raw
-from contrailmq._native.gather import Gatherer, Limits
+from contrailmq._native.gather import Gatherer, Limits, LogView
 from contrailmq._native.queues import QueueWriter
 from contrailmq._native.request import RequestScan
 from contrailmq._native.sql import SqlProgram
@@ -43,12 +43,14 @@ class LaneQueue:
         self.queue = queue
         self.writer = writer
         self.units = bytes(1)
+        self.view = LogView(self.units, 0, False)
         self.first = 0  # queue offset of the file's first unit
         self.last = 0  # of the first unit behind the file
 
-    def attach(self, units: Bytes, first: int) -> None:
+    def attach(self, units: Bytes, first: int, is_mapped: bool) -> None:
         """Read from this file, whose first unit has this queue offset."""
         self.units = units  # type: ignore[assignment]
+        self.view = LogView(units, 0, is_mapped)
         self.first = first
         self.last = first + len(units) // _UNIT
 
@@ -266,11 +268,15 @@ class PullLane:
         if stop > start + span:
             stop = start + span
         gatherer = self.gatherer
+        if gatherer.is_away(queue.view, start, stop, (end - queue.first) * _UNIT):
+            return False
         gatherer.watched = True
         seen = gatherer.select(
             queue.units, start, stop, count, self.limits, self.disk_before, plan.codes, plan.program
         )
         gatherer.watched = False
+        if gatherer.touched >= 0:
+            self.host.read_on()
         if gatherer.status == _NO_MATCH:
             self.host.missed(plan, queue_id, commit)
             out.append(self._header(plan, offset + seen, low, high, -1))

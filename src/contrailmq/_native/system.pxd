@@ -55,3 +55,54 @@ cdef extern from *:
 
 cdef inline object step(object coroutine):
     return contrail_step(coroutine)
+
+# Where the kernel cannot bring pages in by itself (before 5.14) they are touched one by one.
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <poll.h>
+    #include <stdint.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    static long long contrail_eventfd_take(int fd) {
+        uint64_t value = 0;
+        ssize_t done;
+        do {
+            done = read(fd, &value, 8);
+        } while (done < 0 && errno == EINTR);
+        return done == 8 ? (long long) value : -1;
+    }
+    static void contrail_bring_in(unsigned char *address, size_t size) {
+        size_t at;
+        if (madvise(address, size, 22) == 0 || errno != EINVAL)
+            return;
+        for (at = 0; at < size; at += 4096)
+            (void) *(volatile unsigned char *) (address + at);
+    }
+    static void contrail_serve_loads(int wake_fd, int done_fd, volatile long long *orders, long long room) {
+        long long given = 0, asked = 0, done = 0, more;
+        struct pollfd wake = {wake_fd, POLLIN, 0};
+        Py_BEGIN_ALLOW_THREADS
+        for (;;) {
+            if (done == given || poll(&wake, 1, 0) > 0) {
+                more = contrail_eventfd_take(wake_fd);
+                if (more < 0)
+                    break;
+                given += more;
+            }
+            if (orders[0] < 0)
+                break;
+            for (; asked < given; asked++)
+                madvise((void *) orders[1 + 2 * (asked % room)], orders[2 + 2 * (asked % room)], MADV_WILLNEED);
+            contrail_bring_in((unsigned char *) orders[1 + 2 * (done % room)], orders[2 + 2 * (done % room)]);
+            done++;
+            if (!contrail_eventfd(done_fd, 1))
+                break;
+        }
+        Py_END_ALLOW_THREADS
+    }
+    """
+    void contrail_serve_loads(int wake_fd, int done_fd, long long* orders, long long room)
+
+cdef inline void serve_loads(int wake_fd, int done_fd, unsigned char* orders, long long room) noexcept:
+    contrail_serve_loads(wake_fd, done_fd, <long long*> orders, room)

@@ -6,8 +6,13 @@ Like ``raw`` this module is never compiled: compiled modules take the inline C f
 
 from __future__ import annotations
 
+import ctypes
 import os
+import select
 from typing import Any
+
+_WILLNEED = 3
+_POPULATE_READ = 22
 
 
 def serve_syncs(wake_fd: int, done_fd: int, order: Any) -> None:
@@ -38,3 +43,31 @@ def step(coroutine: Any) -> Any:
         return coroutine.send(None)
     except StopIteration:
         return coroutine
+
+
+def serve_loads(wake_fd: int, done_fd: int, orders: Any, room: int) -> None:
+    """Bring mapped memory in from the disk, order by order, until told to end.
+
+    ``orders`` is an array of native 64-bit integers: a word that is below 0 to end, then a ring of
+    ``room`` orders of two words each, address (of a page) and size.  What is added to ``wake_fd``
+    is the number of new orders, what comes out of ``done_fd`` the number of those carried out.
+    All orders that are known are asked of the disk before the first of them is waited for.
+    """
+    words = memoryview(orders).cast("B").cast("q")
+    libc = ctypes.CDLL(None)
+    waker = select.poll()
+    waker.register(wake_fd, select.POLLIN)
+    given = asked = done = 0
+    while True:
+        if done == given or waker.poll(0):
+            given += os.eventfd_read(wake_fd)
+        if words[0] < 0:
+            return
+        while asked < given:
+            at = 1 + 2 * (asked % room)
+            libc.madvise(ctypes.c_void_p(words[at]), ctypes.c_size_t(words[at + 1]), _WILLNEED)
+            asked += 1
+        at = 1 + 2 * (done % room)
+        libc.madvise(ctypes.c_void_p(words[at]), ctypes.c_size_t(words[at + 1]), _POPULATE_READ)
+        done += 1
+        os.eventfd_write(done_fd, 1)

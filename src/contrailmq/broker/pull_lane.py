@@ -114,8 +114,13 @@ class BrokerPullLane:
         if found is None:
             return False
         units, position, _ = found
-        lane_queue.attach(units, offset - position // _UNIT_SIZE)
+        is_mapped = lane_queue.queue.segments.find(offset * _UNIT_SIZE).is_mapped
+        lane_queue.attach(units, offset - position // _UNIT_SIZE, is_mapped)
         return True
+
+    def read_on(self) -> None:
+        """A consumer of old messages goes on: what it will want next is loaded."""
+        self._store.read_on()
 
     def pulled(self, plan: LanePlan, queue_id: int, facts: tuple[int, int, int, int]) -> None:
         """A pull was answered: the offset behind it, one to commit or -1, messages, bytes."""

@@ -64,12 +64,17 @@ class Segment(Protocol):
         ...
 
     @property
+    def address(self) -> int:
+        """Where in memory it is mapped; 0 when it is not, or is closed."""
+        ...
+
+    @property
     def is_mapped(self) -> bool:
         """Whether its bytes may leave memory and come back from a disk."""
         ...
 
     def load(self, start: int, end: int) -> None:
-        """Bring a range into memory, and have what follows it brought. Blocks."""
+        """Bring a range into memory. Blocks."""
         ...
 
     def reserve(self, start: int, end: int) -> None:

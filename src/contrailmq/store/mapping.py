@@ -59,14 +59,20 @@ class OsSegment:
         """The descriptor that is held, or -1."""
         return self._fd
 
+    @property
+    def address(self) -> int:
+        """Where it is mapped; 0 when it is closed."""
+        return 0 if self._buffer is None else self._address
+
     def load(self, start: int, end: int) -> None:
-        """Fault a range in for reading, without the interpreter lock; ask for as much again."""
+        """Read a range in large requests and fault it in, without the interpreter lock."""
         start -= start % PAGE
         end = min(end, self.size)
         view = self._buffer  # keeps the mapping while the kernel works on it
         if view is None or end <= start:
             return
         address, length = ctypes.c_void_p(self._address + start), ctypes.c_size_t(end - start)
+        _libc.madvise(address, length, mmap.MADV_WILLNEED)  # all of it at once, and no more
         if _libc.madvise(address, length, MADV_POPULATE_READ) != 0:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)  # an older kernel
             try:
@@ -74,10 +80,6 @@ class OsSegment:
                     os.pread(fd, min(_ZERO_STEP, end - position), position)
             finally:
                 os.close(fd)
-        following = min(2 * end - start, self.size) - end
-        if following > 0 and end % PAGE == 0:
-            address = ctypes.c_void_p(self._address + end)
-            _libc.madvise(address, ctypes.c_size_t(following), mmap.MADV_WILLNEED)
 
     def reserve(self, start: int, end: int) -> None:
         """Real blocks for a range."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from contrailmq._native.gather import COLD, FOUND, NO_MATCH, REMOVING, Limits
+from contrailmq._native.gather import COLD, FOUND, NO_MATCH, REMOVING, Limits, LogView
 from contrailmq._native.scan import store_time
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue, ConsumeQueues
@@ -89,17 +89,29 @@ class Reading:
 
     def find_cold(
         self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None
-    ) -> int:
-        """Where the log must be loaded before this pull can be answered at once; -1: nowhere."""
+    ) -> tuple[ConsumeQueue | None, int] | None:
+        """What must be loaded before this pull can be answered at once; None: nothing.
+
+        A queue and a byte offset of its files, or None and an offset of the log.
+        """
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.writer.max_offset:
-            return -1
+            return None
         units = queue.units(offset)
-        if units is None:
-            return -1
-        self._choose(queue, units, count=count, matcher=matcher, watched=True)
+        segment = queue.segments.find(offset * QUEUE_UNIT)
+        if units is None or segment is None:
+            return None
+        buffer, start, end = units
         gatherer = self._log.gatherer
-        return gatherer.cold_offset if gatherer.status == COLD else -1
+        stop = min(end, start + self._span(count))
+        if gatherer.is_away(LogView(buffer, 0, segment.is_mapped), start, stop, end):
+            return queue, offset * QUEUE_UNIT - start + gatherer.away_at
+        self._choose(queue, units, count=count, matcher=matcher, watched=True)
+        return (None, gatherer.cold_offset) if gatherer.status == COLD else None
+
+    def _span(self, count: int) -> int:
+        """Bytes of units a pull may look at."""
+        return max(self.settings.filter_scan_size, count * QUEUE_UNIT)
 
     def _choose(
         self,
@@ -112,11 +124,13 @@ class Reading:
     ) -> int:
         """Select what a pull may have; how many units were looked at."""
         buffer, start, end = units
-        end = min(end, start + max(self.settings.filter_scan_size, count * QUEUE_UNIT))
+        end = min(end, start + self._span(count))
         if matcher is not None and (
             queue.ext is not None or (matcher.record_matters and matcher.program is None)
         ):
-            return self._select(queue, units=(buffer, start, end), count=count, matcher=matcher)
+            return self._select(
+                queue, (buffer, start, end), count=count, matcher=matcher, watched=watched
+            )
         codes = program = None
         if matcher is not None:
             codes = matcher.tag_codes
@@ -193,10 +207,11 @@ class Reading:
     def _select(
         self,
         queue: ConsumeQueue,
-        *,
         units: tuple[memoryview, int, int],
+        *,
         count: int,
         matcher: Matcher,
+        watched: bool,
     ) -> int:
         """What ``Gatherer.select`` does, for filters that look at records or bit maps."""
         gatherer = self._log.gatherer
@@ -207,6 +222,10 @@ class Reading:
         while end - at >= QUEUE_UNIT:
             log_offset, size, code = UNIT.unpack_from(buffer, at)
             if gatherer.is_full(size, count, self.limits, log_offset < disk_before):
+                break
+            if watched and gatherer.is_cold(log_offset, size):
+                if gatherer.count == 0:
+                    gatherer.status = COLD
                 break
             at += QUEUE_UNIT
             gatherer.last_offset = log_offset

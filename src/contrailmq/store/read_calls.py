@@ -30,7 +30,17 @@ class ReadCalls:
     ) -> asyncio.Future[None] | None:
         """For a pull that must not wait for the disk: what it waits for; None when for nothing."""
         cold = self.reading.find_cold(topic, queue_id, offset, count=count, matcher=matcher)
-        return None if cold < 0 else self._loading.load(cold)
+        self.read_on()
+        if cold is None:
+            return None
+        queue, place = cold
+        return (
+            self._loading.load(place) if queue is None else self._loading.load_units(queue, place)
+        )
+
+    def read_on(self) -> None:
+        """Have what readers of old messages will want next loaded, where they have come so far."""
+        self._loading.read_on()
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last."""

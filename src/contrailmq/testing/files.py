@@ -223,6 +223,7 @@ class SimSegment:
 
     descriptor = -1
     is_mapped = False
+    address = 0
 
     def __init__(self, files: SimFiles, path: str, content: _Content, *, writable: bool) -> None:
         self.path = path

@@ -597,3 +597,68 @@ def test_a_watched_pull_ends_where_memory_ends(
         gatherer.age()
         gatherer.note_loaded(0, 1)
         assert select(loops, gatherer, units) == 6
+
+
+def test_a_pull_that_comes_to_a_mark_says_so_once(
+    loops: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gatherer, units, log = gathered(loops)
+    gatherer.remove(0)
+    gatherer.add(log, 0, True)
+    gatherer.watched = True
+    select(loops, gatherer, units)
+    assert gatherer.touched == -1
+    gatherer.note_loaded(0, 10)
+    select(loops, gatherer, units)
+    assert gatherer.touched == 0
+    gatherer.touched = -1
+    select(loops, gatherer, units)
+    assert gatherer.touched == -1
+    gatherer.watched = False
+    gatherer.note_loaded(0, 10)
+    select(loops, gatherer, units)
+    assert gatherer.touched == -1  # whoever may wait for the disk is not led
+
+    assert not gatherer.must_load(0, 10)  # known
+    for _ in range(2):
+        gatherer.age()
+    assert not gatherer.must_load(0, 10)  # there: as if it had been loaded
+    gatherer.watched, gatherer.touched = True, -1
+    select(loops, gatherer, units)
+    assert gatherer.touched == 0
+    assert not gatherer.must_load(1 << 40, (1 << 40) + 1)  # no such segment
+    if not hasattr(loops, "raw"):
+        return  # the kernel decides for the compiled build
+    for _ in range(2):
+        gatherer.age()
+    monkeypatch.setattr(loops.raw, "is_resident", lambda data, at, length: False)
+    assert gatherer.must_load(0, 10)
+    gatherer.note_loaded(0, 10)
+    assert not gatherer.must_load(0, 10)
+
+
+def test_bytes_outside_a_file_are_nobodys_to_wait_for(
+    loops: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gatherer = loops.gather.Gatherer(1 << 20)
+    chunk = loops.gather.CHUNK
+    view = loops.gather.LogView(bytearray(3 * chunk), 0, True)
+    for start, end in ((-1, 5), (0, 3 * chunk + 1), (7, 7), (9, 8)):
+        assert not gatherer.is_away(view, start, end, end)
+    assert not gatherer.is_away(view, 0, 3 * chunk, 3 * chunk)
+    if not hasattr(loops, "raw"):
+        return
+    asked: list[tuple[int, int]] = []
+
+    def is_resident(data: Any, at: int, length: int) -> bool:
+        asked.append((at, length))
+        return at < chunk
+
+    monkeypatch.setattr(loops.raw, "is_resident", is_resident)
+    for _ in range(2):
+        gatherer.age()
+    assert not gatherer.is_away(view, 5, chunk, 2 * chunk + 9)
+    assert gatherer.is_away(view, chunk - 1, 2 * chunk + 1, 2 * chunk + 9)
+    assert gatherer.away_at == chunk
+    assert asked == [(0, chunk), (chunk, chunk)]
+    assert not gatherer.is_away(loops.gather.LogView(bytes(chunk), 0, False), 0, chunk, chunk)

@@ -23,6 +23,7 @@ from contrailmq.store.types import GetResult, GetStatus, Matcher
 
 COMMIT_FLAG: Final = 1
 SUSPEND_FLAG: Final = 2
+LOADS_MAX: Final = 8  # units, then messages; what leaves memory faster than that is waited for
 SUSPEND_MAX_S: Final = 600.0  # a client waits 15 to 30 seconds; nobody waits for ever
 
 _RETRY_AT_ONCE = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
@@ -84,16 +85,21 @@ class PullMessage:
         """Answer at once, or when messages are back from the disk, or hold the pull (None)."""
         header = PullMessageRequest.from_fields(request.fields)
         plan = self.planner.plan(request, header, connection)
-        loading = self._source.loading(
+        loading = self._find_loading(header, plan)
+        if loading is not None:
+            return self._serve_loaded(loading, request, header, connection=connection)
+        return self._serve(request, header, plan, connection=connection)
+
+    def _find_loading(
+        self, header: PullMessageRequest, plan: PullPlan
+    ) -> asyncio.Future[None] | None:
+        return self._source.loading(
             header.topic,
             header.queue_id,
             header.queue_offset,
             count=header.max_msg_nums,
             matcher=plan.matcher,
         )
-        if loading is not None:
-            return self._serve_loaded(loading, request, header, connection=connection)
-        return self._serve(request, header, plan, connection=connection)
 
     async def _serve_loaded(
         self,
@@ -103,8 +109,13 @@ class PullMessage:
         *,
         connection: Connection,
     ) -> Command | None:
-        await asyncio.shield(loading)  # others may wait for it too
-        plan = self.planner.plan(request, header, connection)
+        for _ in range(LOADS_MAX):
+            await asyncio.shield(loading)  # others may wait for it too
+            plan = self.planner.plan(request, header, connection)
+            following = self._find_loading(header, plan)
+            if following is None:
+                break
+            loading = following
         return self._serve(request, header, plan, connection=connection)
 
     def _serve(
