@@ -34,3 +34,25 @@ cdef class Hand:
     @cython.locals(size=cython.longlong, done=cython.Py_ssize_t, message=DeliveryFields, first=cython.longlong)
     cpdef object run(self, object cache, Py_ssize_t count, double until)
     cdef bint _call(self, DeliveryFields message) except -1
+
+
+@cython.final
+cdef class Grip:
+    cdef object inbox
+    cdef object now
+    cdef readonly DeliveryFields held
+    cdef readonly double since
+    cdef double until
+    cdef object cache
+    cdef object ready
+    cdef Py_ssize_t left
+    cdef readonly Py_ssize_t count
+    cdef long long size
+
+    cpdef object begin(self, object cache, DeliveryFields message, Py_ssize_t left, double until)
+    @cython.locals(held=DeliveryFields, message=DeliveryFields, now=cython.double)
+    cpdef object take(self)
+    @cython.locals(held=DeliveryFields)
+    cpdef object let_go(self)
+    @cython.locals(first=cython.longlong)
+    cdef object _settle(self, DeliveryFields held)

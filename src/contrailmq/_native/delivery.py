@@ -3,6 +3,8 @@
 ``Hand`` calls a handler with the messages of one queue, one after another.  A handler that never
 waits (a plain function, or a coroutine that ends when it is first run) costs no task, no future and
 no exception.  The first that waits, fails or asks for a retry ends the run, and is the caller's.
+
+``Grip`` is the same for a loop, which comes back for each message itself.
 """
 
 from __future__ import annotations
@@ -124,3 +126,76 @@ class Hand:
             return True
         self.rest = result
         return False
+
+
+class Grip:
+    """The message a loop has in hand, and its way to the next ones of the same queue.
+
+    ``held`` is None, or a message handed out at the loop's time ``since``; ``count`` messages
+    before it were settled here since ``begin``.
+    """
+
+    def __init__(self, inbox: Any, now: Callable[[], float]) -> None:
+        self.inbox = inbox
+        self.now = now
+        self.held: Any = None
+        self.since = 0.0
+        self.until = 0.0
+        self.cache: Any = None
+        self.ready: Any = None
+        self.left = 0
+        self.count = 0
+        self.size = 0
+
+    def begin(self, cache: Any, message: Any, left: int, until: float) -> None:
+        """Hold a message just taken from a cache; ``left`` more may follow until ``until``."""
+        self.cache = cache
+        self.ready = cache.ready
+        self.held = message
+        self.since = self.now()
+        self.left = left
+        self.until = until
+
+    def take(self) -> Any:
+        """Settle the message in hand and take the next; None when there is more to do than that.
+
+        The last message of a queue is not taken here: its queue has to leave the line.
+        """
+        held = self.held
+        if held is None or held.retry_asked or self.left == 0 or len(self.ready) < 2:
+            return None
+        if self.inbox.closed:
+            return None
+        now = self.now()
+        if now > self.until:
+            return None
+        message = self.ready.popleft()
+        if message.topic is not held.topic and message.topic != held.topic:
+            self.ready.appendleft(message)
+            return None
+        self._settle(held)
+        self.left -= 1
+        self.count += 1
+        self.held = message
+        self.since = now
+        return message
+
+    def let_go(self) -> Any:
+        """The message in hand, which is no longer; the cache's bytes are right from now on."""
+        held = self.held
+        self.held = None
+        self.count = 0
+        if self.size:
+            self.cache.size -= self.size
+            self.size = 0
+        return held
+
+    def _settle(self, held: Any) -> None:
+        order = self.cache.order
+        if order and not self.cache.settled:
+            first = order.popleft()
+            if first == held.queue_offset:
+                self.size += held.store_size
+                return
+            order.appendleft(first)
+        self.cache.settle(held)

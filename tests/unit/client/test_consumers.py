@@ -286,6 +286,68 @@ def test_so_many_single_handlers_at_a_time_and_no_more(waits: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_two_loops_share_one_queue(ordered: bool) -> None:
+    """One that dawdles keeps its own message only; retries, sizes and offsets are right after."""
+
+    async def main() -> None:
+        async with filled(200) as (servers, _, queue):
+            seen: dict[str, list[int]] = {"quick": [], "slow": []}
+            async with PushConsumer(
+                "g", topics="T", name_servers=servers, start_from="first", ordered=ordered,
+                settings=ConsumerSettings(retries_max=3),
+            ) as consumer:  # fmt: skip
+
+                async def loop(name: str) -> None:
+                    async for message in consumer:
+                        seen[name].append(message.offset)
+                        if name == "slow":
+                            await asyncio.sleep(0.02)
+                        if sum(map(len, seen.values())) >= 200:
+                            return
+
+                async with asyncio.TaskGroup() as group:
+                    slow = group.create_task(loop("slow"))
+                    quick = group.create_task(loop("quick"))
+                    await asyncio.wait((slow, quick), return_when=asyncio.FIRST_COMPLETED)
+                    slow.cancel()
+                    quick.cancel()
+            assert sorted(seen["quick"] + seen["slow"]) == list(range(200))
+            assert seen["slow"]
+            assert ordered or len(seen["quick"]) > len(seen["slow"])
+            async with PullConsumer("g", name_servers=servers) as look:
+                await look.queues("T")
+                assert await look.committed(queue) == 200
+
+    asyncio.run(main())
+
+
+def test_a_loop_tells_what_it_consumed() -> None:
+    async def main() -> None:
+        async with filled(100) as (servers, _, queue):
+            async with PushConsumer(
+                "g", topics="T", name_servers=servers, start_from="first"
+            ) as consumer:
+                loop = consumer.__aiter__()
+                assert loop.held_since() is None
+                for offset in range(100):
+                    assert (await anext(loop)).offset == offset
+                    assert loop.held_since() is not None
+                settling = consumer._engine.settling
+                assert settling is not None
+                (held,) = loop.release()
+                assert (held.offset, loop.held_since(), loop.release()) == (99, None, [])
+                assert settling.tallies["T"].ok == 99
+                assert consumer._engine.works()[queue].cache.size == held.size
+                settling.done([held])
+                assert consumer._engine.works()[queue].cache.size == 0
+            async with PullConsumer("g", name_servers=servers) as look:
+                await look.queues("T")
+                assert await look.committed(queue) == 100
+
+    asyncio.run(main())
+
+
 class _Later:
     """Something a handler may answer with that is no coroutine."""
 

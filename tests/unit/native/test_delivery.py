@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -145,6 +145,57 @@ def test_a_message_is_settled_before_the_next_is_handed_out(build: str) -> None:
     hand.run(cache, 5, 1.0)
     assert seen == [0, 1, 2, 3, 4]
     assert cache.commit_offset() == 5
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@given(data=st.data())
+def test_a_grip_settles_what_it_held_and_stops_where_there_is_more_to_do(
+    build: str, data: st.DataObject
+) -> None:
+    """Each step against taking and settling by hand; sometimes somebody else takes or settles."""
+    module = MODULES[build]
+    topics = data.draw(st.sampled_from([["T"], ["T", "T", "T", "T", "U"]]))
+    count = data.draw(st.integers(1, 20))
+    cache, model = filled(module, count, topics), filled(module, count, topics)
+    inbox, now = SimpleNamespace(closed=False), 0.0
+    grip = module.Grip(inbox, lambda: now)
+    assert grip.take() is None
+    left, until = data.draw(st.integers(0, 20)), data.draw(st.integers(1, 9))
+    grip.begin(cache, cache.take(1)[0], left, float(until))
+    (held,) = model.take(1)
+    others: list[tuple[Any, Any]] = []
+    settled = 0
+    for _ in range(data.draw(st.integers(1, 25))):
+        act = data.draw(st.sampled_from(["step"] * 5 + ["take", "settle", "retry", "close"]))
+        if act == "take" and cache.waiting:
+            others += zip(cache.take(1), model.take(1), strict=True)
+        elif act == "settle" and others:
+            mine, theirs = others.pop(data.draw(st.integers(0, len(others) - 1)))
+            cache.settle(mine)
+            model.settle(theirs)
+        elif act == "retry":
+            grip.held.retry_asked = data.draw(st.booleans())
+        elif act == "close":
+            inbox.closed = data.draw(st.booleans())
+        now += data.draw(st.sampled_from([0.0, 0.0, 1.0]))
+        stops = grip.held.retry_asked or inbox.closed or now > until or settled == left
+        if stops or model.waiting < 2 or model.ready[0].topic != held.topic:
+            before = grip.held
+            assert grip.take() is None
+            assert grip.held is before
+            continue
+        since = now
+        taken = grip.take()
+        model.settle(held)
+        (held,) = model.take(1)
+        settled += 1
+        assert taken is grip.held
+        assert (taken.queue_offset, grip.count) == (held.queue_offset, settled)
+        assert grip.since == since
+        assert cache.commit_offset() == model.commit_offset()
+    assert grip.let_go().queue_offset == held.queue_offset
+    assert (grip.held, grip.count) == (None, 0)
+    assert (cache.count, cache.size, cache.waiting) == (model.count, model.size, model.waiting)
 
 
 @pytest.mark.parametrize("build", BUILDS)

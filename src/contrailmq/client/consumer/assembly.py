@@ -11,15 +11,16 @@ import logging
 import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from contrailmq.client.allocate import Strategy
 from contrailmq.client.broker_calls import BrokerCalls
 from contrailmq.client.consumer.consumer_trace import ConsumerTrace
-from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Hands, Workers
+from contrailmq.client.consumer.delivery import BatchHandler, Workers
 from contrailmq.client.consumer.holdings import Holdings
 from contrailmq.client.consumer.inspection import Inspection
 from contrailmq.client.consumer.locks import Locks
+from contrailmq.client.consumer.loops import Lists, Loop, OneOfList, Singles
 from contrailmq.client.consumer.member import BROADCASTING, CLUSTERING, Member
 from contrailmq.client.consumer.mismatch import Mismatch
 from contrailmq.client.consumer.pull_loop import PullLoop
@@ -41,7 +42,6 @@ from contrailmq.protocol.queue import MessageQueue
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 _ORDERED_DRAIN_S: Final = 5.0
 
 
@@ -125,17 +125,19 @@ class Engine:
         self._stopped = asyncio.Event()
         self.has_queues = asyncio.Event()
         self.settling: Settling | None = None
+        self._now: Callable[[], float] = lambda: 0.0  # the loop's, once there is one
 
     @property
     def client_id(self) -> str:
         """How brokers know this consumer."""
         return self._session.client_id
 
-    async def start(self, *, hands: Callable[[], list[Hands]]) -> None:
-        """Join the group; ``hands`` names the loops whose messages can expire."""
+    async def start(self, *, loops: Sequence[Loop[Any]]) -> None:
+        """Join the group; ``loops`` will be those whose messages can expire."""
         if self._started:
             raise ClientError("the consumer was started before; make a new one")
         self._started = True
+        self._now = asyncio.get_running_loop().time
         shape, settings = self._shape, self._settings
         sender = Sender(self._session, CLIENT_INNER_PRODUCER_GROUP, ProducerSettings())
         send_back = SendBack(
@@ -171,7 +173,7 @@ class Engine:
         await self._member.join()
         self._crew.start(self._member.run(), name="rebalance")
         self._crew.start(self._keep_committing(), name="offsets")
-        self._crew.start(self._watch_hands(hands), name="consume timeout")
+        self._crew.start(self._watch_hands(loops), name="consume timeout")
         if shape.ordered and not shape.broadcast:
             self._crew.start(self._keep_locks(), name="locks")
 
@@ -196,18 +198,15 @@ class Engine:
         await self._session.aclose(consumer_group=self._shape.group)
         self._stopped.set()
 
-    def deliveries(self, count: int, shape: Callable[[list[ReceivedMessage]], T]) -> Deliveries[T]:
-        """A new loop over the messages."""
-        if self.settling is None:
-            raise ClientError("the consumer is not started; use `async with`, or await start()")
-        return Deliveries(
-            self._inbox,
-            self.settling,
-            crew=self._crew,
-            clock=self._session.world.clock,
-            count=count,
-            shape=shape,
-        )
+    def singles(self) -> Loop[ReceivedMessage]:
+        """A new loop over single messages."""
+        settling = self._open()
+        kind = Singles if settling.is_plain else OneOfList
+        return kind(self._inbox, settling, crew=self._crew, now=self._now)
+
+    def lists(self, count: int) -> Loop[list[ReceivedMessage]]:
+        """A new loop over lists of messages."""
+        return Lists(self._inbox, self._open(), crew=self._crew, now=self._now, count=count)
 
     async def stopped(self) -> None:
         """Wait until the consumer is closed; raises the failure of one of its tasks."""
@@ -301,17 +300,20 @@ class Engine:
                 self._member.assigned.pop(work.queue, None)
                 self._member.wake()
 
-    async def _watch_hands(self, hands: Callable[[], list[Hands]]) -> None:
-        limit_ms = int(self._settings.consume_timeout_s * 1000)
+    async def _watch_hands(self, loops: Sequence[Loop[Any]]) -> None:
+        limit_s = self._settings.consume_timeout_s
         while True:
-            await asyncio.sleep(min(self._settings.consume_timeout_s, 60.0))
-            now_ms = self._session.world.clock.monotonic_ms()
-            for hand in hands():
-                if hand.held and now_ms - hand.since_ms > limit_ms and not self._shape.ordered:
-                    held, hand.held = hand.held, []
-                    for message in held:
-                        assert self.settling is not None
-                        self.settling.expired(message)
+            await asyncio.sleep(min(limit_s, 60.0))
+            for loop in () if self._shape.ordered else loops:
+                since = loop.held_since()
+                if since is not None and self._now() - since > limit_s:
+                    for message in loop.release():
+                        self._open().expired(message)
+
+    def _open(self) -> Settling:
+        if self.settling is None:
+            raise ClientError("the consumer is not started; use `async with`, or await start()")
+        return self.settling
 
     def _make_workers(self) -> Workers | None:
         if self._shape.handler is None:

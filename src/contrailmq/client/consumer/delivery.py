@@ -1,10 +1,7 @@
-"""How messages get into the user's hands: an asynchronous iterator, or a handler with workers.
-
-An iterator acknowledges what it handed out last when it is asked for the next.  Several loops may
-iterate over one consumer; each has an iterator of its own.
+"""Handlers of messages and the workers that call them (``loops`` has the other form, iterators).
 
 What is cached can be handed out without waiting for anything; so that heartbeats, pulls and the
-user's own tasks do not stand still meanwhile, both forms let others run every ten milliseconds.
+user's own tasks do not stand still meanwhile, workers let others run every ten milliseconds.
 """
 
 from __future__ import annotations
@@ -12,88 +9,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from types import CoroutineType, coroutine
-from typing import Any, Final, Generic, TypeVar
+from typing import Any
 
 from contrailmq._native.delivery import Hand
 from contrailmq.client.consumer.settling import Settling
-from contrailmq.client.consumer.work import Inbox
+from contrailmq.client.consumer.work import TURN_S, Inbox
 from contrailmq.client.crew import Crew
 from contrailmq.client.message import ReceivedMessage
-from contrailmq.clock import Clock
 from contrailmq.errors import RequestTimeout
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
 BatchHandler = Callable[[list[ReceivedMessage]], Awaitable[None] | None]
-T = TypeVar("T")
-_TURN_MS: Final = 10
-_TURN_S: Final = _TURN_MS / 1000
-
-
-class Hands:
-    """The messages one loop holds."""
-
-    __slots__ = ("held", "since_ms")
-
-    def __init__(self) -> None:
-        self.held: list[ReceivedMessage] = []
-        self.since_ms = 0
-
-
-class Deliveries(AsyncIterator[T], Generic[T]):
-    """Hands out messages of one consumer to one loop."""
-
-    def __init__(
-        self,
-        inbox: Inbox,
-        settling: Settling,
-        *,
-        crew: Crew,
-        clock: Clock,
-        count: int,
-        shape: Callable[[list[ReceivedMessage]], T],
-    ) -> None:
-        self._inbox = inbox
-        self._settling = settling
-        self._crew = crew
-        self._now_ms = clock.monotonic_ms
-        self._count = count
-        self._shape = shape
-        self._turn_ends_ms = 0
-        self.hands = Hands()
-
-    def __aiter__(self) -> Deliveries[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        hands = self.hands
-        if hands.held:
-            held, hands.held = hands.held, []
-            if len(held) == 1:
-                self._settling.done_one(held[0])
-            else:
-                self._settling.done(held)
-        now_ms = self._now_ms()
-        if now_ms > self._turn_ends_ms:
-            await asyncio.sleep(0)
-            self._turn_ends_ms = now_ms + _TURN_MS
-        taken = self._inbox.take(self._count)
-        while not taken:
-            self._crew.check()
-            if self._inbox.closed:
-                raise StopAsyncIteration
-            await self._inbox.wait()
-            taken = self._inbox.take(self._count)
-            now_ms = self._now_ms()
-        hands.held = taken
-        hands.since_ms = now_ms
-        if self._settling.trace is not None:
-            self._settling.begin(taken)
-        return self._shape(taken)
 
 
 class Workers:
@@ -151,7 +82,7 @@ class Workers:
                     hand.clear()
                 if hand.since > self._turn_ends:
                     await asyncio.sleep(0)
-                    self._turn_ends = hand.since + _TURN_S
+                    self._turn_ends = hand.since + TURN_S
         finally:
             alarm.close()
             inbox.pass_on()
@@ -198,7 +129,7 @@ class Workers:
                     settling.done(messages)
                 if begun > self._turn_ends:
                     await asyncio.sleep(0)
-                    self._turn_ends = begun + _TURN_S
+                    self._turn_ends = begun + TURN_S
         finally:
             alarm.close()
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from types import TracebackType
 from typing import Any, TypeVar
 
 from contrailmq.client.allocate import Strategy, strategy_of
 from contrailmq.client.consumer.assembly import Engine, Shape
-from contrailmq.client.consumer.delivery import BatchHandler, Deliveries, Handler, OneByOne
+from contrailmq.client.consumer.delivery import BatchHandler, Handler, OneByOne
+from contrailmq.client.consumer.loops import Loop
 from contrailmq.client.consumer.mismatch import Mismatch
 from contrailmq.client.consumer.subscription import Topics, start_position, subscriptions
 from contrailmq.client.message import ReceivedMessage
@@ -83,7 +83,7 @@ class PushConsumer:
             client=client,
             world=world,
         )
-        self._loops: list[Deliveries[Any]] = []
+        self._loops: list[Loop[Any]] = []
         self._has_handler = shape.handler is not None
 
     async def __aenter__(self) -> PushConsumer:
@@ -101,7 +101,7 @@ class PushConsumer:
     async def start(self) -> None:
         """Join the group and begin to pull; raises when the cluster cannot be reached."""
         try:
-            await self._engine.start(hands=lambda: [loop.hands for loop in self._loops])
+            await self._engine.start(loops=self._loops)
         except BaseException:
             await self._engine.aclose()
             raise
@@ -114,7 +114,7 @@ class PushConsumer:
         """
         settling = self._engine.settling
         for loop in self._loops:
-            held, loop.hands.held = loop.hands.held, []
+            held = loop.release()
             if not held or settling is None:
                 continue
             if error is None:
@@ -125,12 +125,12 @@ class PushConsumer:
                 settling.abandon(held)
         await self._engine.aclose()
 
-    def __aiter__(self) -> Deliveries[ReceivedMessage]:
-        return self._loop(1, itemgetter(0))
+    def __aiter__(self) -> Loop[ReceivedMessage]:
+        return self._started(self._engine.singles)
 
-    def batches(self, count: int) -> Deliveries[list[ReceivedMessage]]:
+    def batches(self, count: int) -> Loop[list[ReceivedMessage]]:
         """``async for messages in consumer.batches(32)``: lists of up to ``count`` of one queue."""
-        return self._loop(count, lambda taken: taken)
+        return self._started(lambda: self._engine.lists(count))
 
     async def run(self) -> None:
         """Wait while the handler works, until the consumer is closed or a task of it fails."""
@@ -171,10 +171,10 @@ class PushConsumer:
             await self._engine.has_queues.wait()
         return self._engine.assignment()
 
-    def _loop(self, count: int, shape: Callable[[list[ReceivedMessage]], T]) -> Deliveries[T]:
+    def _started(self, begin: Callable[[], Loop[T]]) -> Loop[T]:
         if self._has_handler:
             raise ClientError("this consumer has a handler; leave it out to iterate")
-        loop = self._engine.deliveries(count, shape)
+        loop = begin()
         self._loops.append(loop)
         return loop
 

@@ -17,6 +17,7 @@ from contrailmq.client.settings import ConsumerSettings
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.queue import MessageQueue
 
+TURN_S: Final = 0.010  # how long messages are handed out before others may run
 TURN: Final = 64  # messages of one queue before the next queue has its turn
 
 
