@@ -17,7 +17,10 @@ from testkit.leaks import left_since, residue
 # These start processes and threads that outlive one test on purpose.
 OUTLIVING = ("interop", "spark")
 
-settings.register_profile("contrail", deadline=None)
+# The same examples in every run, so that a failure comes from a change and anybody can repeat it.
+# To look for new ones: pytest --hypothesis-profile=explore tests/property
+settings.register_profile("explore", deadline=None)
+settings.register_profile("contrail", deadline=None, derandomize=True)
 settings.load_profile("contrail")
 
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None

@@ -37,7 +37,7 @@ def wait_registered(name_servers: str) -> None:
 
     async def run() -> None:
         async with PullConsumer("Registered", name_servers=name_servers) as consumer:
-            async with asyncio.timeout(30.0):
+            async with asyncio.timeout(90.0):
                 while True:
                     try:
                         await consumer.queues("TBW102")

@@ -158,7 +158,7 @@ def test_query_by_key_and_by_id(
 ) -> None:
     where = {"namesrv": java_cluster(version).namesrv, "topic": topic}
     (sent,) = _sent(java_run, version, messages=[{"body": "x", "keys": "needle"}], **where)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (
         not (rows := java_run(version, "query", by="key", key="needle", **where))
         or rows[0]["event"] == "failed"

@@ -139,7 +139,7 @@ def test_the_first_three_levels(java_start: Start, ours: ClusterThread, topic: s
         assert [row["body"] for row in rows] == ["1", "2", "3"]
         for row in rows:
             late_ms = row["storeTimestamp"] - row["bornTimestamp"] - wait_ms[int(row["body"])]
-            assert 0 <= late_ms < 2500, row
+            assert 0 <= late_ms < 8000, row
             assert row["properties"]["REAL_TOPIC"] == row["topic"]
 
 
@@ -210,7 +210,7 @@ class Pair:
         """Return when each of them has its share of the queues."""
         for call in (self.dying, self.living):
             call.expect("ready")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while not all(self._has_half(call) for call in (self.dying, self.living)):
             assert time.monotonic() < deadline
             warm = [{"body": "warm"}] * 8
@@ -247,7 +247,7 @@ class Pair:
         stored = of(java_run(self.version, "pull", **self.where), "message")
         wanted = {(row["queueId"], row["queueOffset"]) for row in stored}
         rows: list[Row] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while {(row["queueId"], row["queueOffset"]) for row in rows} != wanted:
             assert time.monotonic() < deadline
             drain(self.living)
@@ -303,7 +303,7 @@ def test_order_configuration_reaches_broker_and_clients(
     # The broker follows what the name server says when it registers the next time.
     ours.create_topic(f"{where['topic']}_other")
     path, is_order = ours.stores[0] / "config" / "topics.json", False
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not is_order:
         assert time.monotonic() < deadline
         is_order = json.loads(path.read_bytes())["topicConfigTable"][where["topic"]]["order"]
@@ -325,7 +325,7 @@ def test_traces_are_read_by_the_original_tool(
         calls[1].expect("message")
     else:
         message_id = asyncio.run(trace_from_python(where["namesrv"], where["topic"], group))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     told = ""
     # The two traces are two messages, each on its way for itself.
     while "success" not in told.lower() or group not in told or "Pub" not in told:

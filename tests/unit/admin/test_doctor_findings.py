@@ -149,7 +149,7 @@ def _beside_a_consumer(cluster: ClusterThread, handle: Handle, check: str, topic
             producer.send(Message("orders", b"%d" % number))
 
     async def committed() -> None:
-        async with AdminClient(cluster.name_servers) as admin, asyncio.timeout(20):
+        async with AdminClient(cluster.name_servers) as admin, asyncio.timeout(60):
             [address] = cluster.addresses
             offsets: dict[int, int] = {}
             while not any(offsets.values()):

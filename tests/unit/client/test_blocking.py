@@ -113,11 +113,10 @@ def test_wrong_arguments_leave_no_thread() -> None:
     assert threading.active_count() == before
 
 
-@pytest.mark.timeout(30)
 def test_faults_of_the_fixture(contrail_broker: ClusterThread) -> None:
     from contrailmq import ProducerSettings
 
-    settings = ProducerSettings(send_timeout_s=0.5)
+    settings = ProducerSettings(send_timeout_s=2.0)
     with blocking.Producer(
         "p", name_servers=contrail_broker.name_servers, settings=settings
     ) as producer:
@@ -142,7 +141,7 @@ def test_faults_of_the_fixture(contrail_broker: ClusterThread) -> None:
 
 
 def _until_sent(producer: blocking.Producer) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             producer.send(blocking.Message("T", b"again"))

@@ -106,7 +106,7 @@ def test_bodies_of_all_sizes_make_the_round_trip(runs: Any) -> None:
 def test_a_socket_has_no_delay_and_keeps_alive(runs: Any) -> None:
     async def scenario() -> None:
         server, client, address = await _pair()
-        await client.call(address, Command(ECHO), timeout_s=3)
+        await client.call(address, Command(ECHO), timeout_s=30)
         ends = [*server.connections, client.find_connection(address)]
         for end in ends:
             sock = end._transport.get_extra_info("socket")
@@ -121,9 +121,9 @@ def test_a_socket_has_no_delay_and_keeps_alive(runs: Any) -> None:
 def test_closing_the_server_ends_calls_and_connections(runs: Any) -> None:
     async def scenario() -> None:
         server, client, address = await _pair()
-        await client.call(address, Command(ECHO), timeout_s=3)
+        await client.call(address, Command(ECHO), timeout_s=30)
         call = asyncio.ensure_future(client.call(address, Command(NEVER), timeout_s=30))
-        await client.call(address, Command(ECHO), timeout_s=3)
+        await client.call(address, Command(ECHO), timeout_s=30)
         await server.aclose()
         try:
             answer = await call  # the handler was cancelled, and its caller told
@@ -131,7 +131,7 @@ def test_closing_the_server_ends_calls_and_connections(runs: Any) -> None:
         except ConnectionLost:
             pass
         with pytest.raises((ConnectFailed, ConnectionLost)):
-            await client.call(address, Command(ECHO), timeout_s=3)
+            await client.call(address, Command(ECHO), timeout_s=30)
         await client.aclose()
 
     runs(scenario())
@@ -155,7 +155,7 @@ def test_ipv6_where_the_machine_has_it(runs: Any) -> None:
             server, client, _ = await _pair("::1")
         except OSError:
             pytest.skip("no IPv6 on this machine")
-        answer = await client.call(f"[::1]:{server.port}", Command(ECHO), timeout_s=3)
+        answer = await client.call(f"[::1]:{server.port}", Command(ECHO), timeout_s=30)
         assert answer.code == 0
         (connection,) = server.connections
         assert len(connection.peer_host) == 20
@@ -199,7 +199,7 @@ def test_the_same_over_tls(runs: Any, certificate: Path) -> None:
             assert answer.body == b"x" * size
         plain = RemotingClient(clock=SystemClock())
         with pytest.raises(NetworkError):
-            await plain.call(address, Command(ECHO), timeout_s=3)
+            await plain.call(address, Command(ECHO), timeout_s=30)
         await plain.aclose()
         await client.aclose()
         await server.aclose()

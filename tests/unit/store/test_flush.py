@@ -323,7 +323,7 @@ def test_a_failed_write_to_the_log_is_final_and_ends_the_service(settings: Store
         with pytest.raises(StoreClosed):
             put(store, 3)
         with pytest.raises(StoreClosed, match="write to the log failed"):
-            await asyncio.wait_for(service, 5)
+            await asyncio.wait_for(service, 60)
         await store.aclose()
         files.kill()
         async with running(settings, files) as again:

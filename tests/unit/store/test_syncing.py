@@ -83,7 +83,7 @@ def test_the_syncer_calls_back_and_ends_its_thread(tmp_path: Path) -> None:
             outcome: asyncio.Future[Exception | None] = loop.create_future()
             syncer.begin([segment], outcome.set_result)
             assert syncer.is_busy
-            assert await asyncio.wait_for(outcome, 10) is None
+            assert await asyncio.wait_for(outcome, 60) is None
             assert not syncer.is_busy
         assert "store sync" in {thread.name for thread in threading.enumerate()}
         syncer.close()
@@ -117,7 +117,7 @@ def test_many_sends_on_a_real_disk_cross_segments_and_all_are_certain(tmp_path: 
                 appended = store.put(NewMessage("T", 0, b"x" * (number * 97), b""))
                 waiting = store.wait_flushed(appended.end_offset)
                 assert waiting is not None
-                assert await asyncio.wait_for(waiting, 10)
+                assert await asyncio.wait_for(waiting, 60)
                 assert store.bounds("T", 0) == (0, number + 1)
             assert store.max_offset > 2 * 65536
 
@@ -130,7 +130,7 @@ def test_a_sync_that_fails_for_real_fences_the_store(tmp_path: Path) -> None:
             first = store.put(NewMessage("T", 0, b"one", b""))
             waiting = store.wait_flushed(first.end_offset)
             assert waiting is not None
-            assert await asyncio.wait_for(waiting, 10)
+            assert await asyncio.wait_for(waiting, 60)
             tail = store.log.tail
             assert tail is not None
             reading, writing = os.pipe()
@@ -141,7 +141,7 @@ def test_a_sync_that_fails_for_real_fences_the_store(tmp_path: Path) -> None:
             waiting = store.wait_flushed(second.end_offset)
             assert waiting is not None
             with pytest.raises(StoreClosed, match="flush of the log failed"):
-                await asyncio.wait_for(waiting, 10)
+                await asyncio.wait_for(waiting, 60)
             with pytest.raises(StoreClosed, match="Invalid argument"):
                 await service
             with pytest.raises(StoreClosed):
