@@ -48,7 +48,7 @@ class Counters:
         self.got_total = 0
         self.got_found = 0  # pulls that got messages
         self.got_missed = 0  # pulls that got none
-        self.put_failed = 0
+        self.put_failed = 0  # messages and batches the store refused
 
     def put(self, topic: str, queue_id: int, *, count: int, size: int) -> None:
         """Messages were stored."""

@@ -157,6 +157,7 @@ class Putting:
         )
 
     def _illegal(self, error: MessageIllegal) -> IllegalMessage:
+        self._counters.put_failed += 1
         return IllegalMessage(
             "the message is illegal, maybe msg body or properties length not matched. msg body "
             f"length limit {self._message_size_max}B, msg properties length limit "
@@ -164,4 +165,5 @@ class Putting:
         )
 
     def _unavailable(self, error: Exception) -> ServiceNotAvailable:
+        self._counters.put_failed += 1
         return ServiceNotAvailable(f"service not available now. {error}")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from contrailmq.broker.counters import Counters
+from contrailmq.protocol.names import DLQ_PREFIX
 
 SAMPLE_INTERVAL_MS: Final = 10_000
 _HOUR_STEP_MS: Final = 600_000
@@ -139,6 +140,8 @@ class Stats:
         for topic, (count, size) in topics.items():
             yield ("TOPIC_PUT_NUMS", topic), count
             yield ("TOPIC_PUT_SIZE", topic), size
+            if topic.startswith(DLQ_PREFIX):
+                yield ("DLQ_PUT_NUMS", f"{topic}@{topic[len(DLQ_PREFIX) :]}"), count
         groups: dict[tuple[str, str], list[int]] = {}
         for (topic, group, queue_id), got in self._counters.got_by_queue().items():
             yield ("QUEUE_GET_NUMS", f"{topic}@{queue_id}@{group}"), got.count

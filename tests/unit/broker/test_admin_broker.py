@@ -137,7 +137,10 @@ def test_rates_and_totals_of_the_runtime(tmp_path: Path) -> None:
         for _ in range(3):
             await pull(client, "T", 0, max_msg_nums=10)
         await pull(client, "T", 30)
+        refused = await send(client, "T", b"x" * (4 * 1024 * 1024 + 1))
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
         table = await admin.broker_runtime(ADDRESS)
+        assert table["putMessageFailedTimes"] == "1"
         assert table["msgPutTotalTodayNow"] == table["putMessageTimesTotal"] == "30"
         assert table["msgGetTotalTodayNow"] == "30"
         assert table["commitLogMaxOffset"] == str(broker.parts.store.max_offset)

@@ -54,6 +54,17 @@ def test_reads_and_send_backs_are_counted_by_group() -> None:
     assert back.minute.sum == 1
 
 
+def test_dead_letters_are_counted_however_they_came() -> None:
+    counters, stats = _stats()
+    counters.put("%DLQ%G", 0, count=3, size=300)
+    counters.put("T", 0, count=5, size=500)
+    stats.sample(SAMPLE_INTERVAL_MS)
+    dead = stats.find("DLQ_PUT_NUMS", "%DLQ%G@G")
+    assert dead is not None
+    assert (dead.minute.sum, dead.minute.tps) == (3, 0.3)
+    assert stats.find("DLQ_PUT_NUMS", "T@T") is None
+
+
 def test_what_was_never_counted_is_none() -> None:
     _, stats = _stats()
     assert stats.find("TOPIC_PUT_NUMS", "unknown") is None
