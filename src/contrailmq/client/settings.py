@@ -22,7 +22,6 @@ from contrailmq.protocol.compression import Compression
 
 NAME_SERVERS_VARIABLE: Final = "NAMESRV_ADDR"
 SERIALIZATION_VARIABLE: Final = "ROCKETMQ_SERIALIZE_TYPE"
-DISCOVERY_URL: Final = "http://jmenv.tbsite.net:8080/rocketmq/nsaddr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,6 @@ class ConsumerSettings:
     lock_life_s: float = 30.0
     commit_interval_s: float = 5.0
     error_pause_s: float = 1.0
-    flow_pause_s: float = 0.05
     close_timeout_s: float = 10.0
     offset_directory: str | None = None  # None: ~/.rocketmq_offsets
     trace_topic: str | None = None
