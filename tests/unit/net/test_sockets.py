@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import socket
-import ssl
-import subprocess
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -20,10 +17,11 @@ from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.loop import loop_factory, run
-from contrailmq.net.network import EARS, AsyncioNetwork, split_address
+from contrailmq.net.network import EARS, split_address
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.protocol.command import Command
+from testkit.certificates import self_signed, tls_network
 
 ECHO, LATER, NEVER = 1, 2, 3
 Factory = Callable[[], asyncio.AbstractEventLoop]
@@ -169,25 +167,12 @@ def test_ipv6_where_the_machine_has_it(runs: Any) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh key and certificate for 127.0.0.1 in one file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl to make a certificate with")
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    command += ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
-    command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    with path.open("ab") as both:
-        both.write(path.with_suffix(".crt").read_bytes())
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_the_same_over_tls(runs: Any, certificate: Path) -> None:
     async def scenario() -> None:
-        ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        ours.load_cert_chain(certificate)
-        theirs = ssl.create_default_context(cafile=str(certificate))
-        network = AsyncioNetwork(client_tls=theirs, server_tls=ours)
+        network = tls_network(certificate)
         server = Server(
             Dispatcher({ECHO: _echo}), ServerSettings(), clock=SystemClock(), network=network
         )
