@@ -18,16 +18,32 @@ SRC = HERE.parents[1] / "src"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
+@pytest.fixture(scope="session")
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Spark without its zipped copy of PySpark: workers import the one that is installed.
+
+    That takes a third of the processor time (0.3 s instead of 0.9 s), and Spark gives up a worker
+    that has not started after ten seconds, whatever else the machine does.
+    """
+    import pyspark
+
+    home = tmp_path_factory.mktemp("spark-home")
+    for name in ("bin", "sbin", "jars"):
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    return home
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _short_lived_machines() -> Iterator[None]:
+def _short_lived_machines(spark_home: Path) -> Iterator[None]:
     """For every Java process that a module starts; not for those of other folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        patch.setenv("SPARK_HOME", str(spark_home))
         yield
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(spark_home: Path) -> Iterator[Any]:
     """A session on two local cores."""
     from contrailmq.spark import session
 
@@ -44,7 +60,9 @@ def spark() -> Iterator[Any]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
-    found = session("contrailmq-tests", master="local[2]", settings=settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(spark_home))
+        found = session("contrailmq-tests", master="local[2]", settings=settings)
     found.sparkContext.setLogLevel("ERROR")
     yield found
     found.stop()

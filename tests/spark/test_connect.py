@@ -44,7 +44,7 @@ WAIT_S = 180
 
 
 def _environment() -> dict[str, str]:
-    found = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src"), "SPARK_HOME": str(HOME)}
+    found = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")}
     found |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     return {name: value for name, value in found.items() if name != "NAMESRV_ADDR"}
 

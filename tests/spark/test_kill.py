@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,45 +24,92 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.crash, pytest.mar
 
 ROOT = Path(__file__).resolve().parents[2]
 TOTAL = 24_000
+# Spark ends a query whose Python process is not there after ten seconds, which happens on a machine
+# that does much else. That is one more driver that dies: the next goes on where it was.
+SLOW_START = "Python worker failed to connect back"
+SLOW_STARTS_MAX = 5
 
 
 class Driver:
-    """A driver process and all it starts."""
+    """A driver process and all it starts; a number of them one after the other."""
 
-    def __init__(self, job: str, *options: str, log: Path) -> None:
+    def __init__(self, *command: str, folder: Path) -> None:
+        self._command = [sys.executable, str(spark_driver.__file__), *command]
+        self._log = folder / "driver.log"
+        self._slow_starts = 0
+        self._start()
+
+    def _start(self) -> None:
         env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
         env["PYSPARK_PYTHON"] = sys.executable
-        command = [sys.executable, str(spark_driver.__file__), job, *options]
-        self.log = log
-        with log.open("ab") as out:
-            self.process = subprocess.Popen(
-                command, env=env, stdout=subprocess.PIPE, stderr=out, start_new_session=True
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                self._command, env=env, stdout=out, stderr=out, start_new_session=True
             )
+
+    def until(self, condition: Callable[[], bool], timeout_s: float = 300) -> None:
+        """Let it run until something is so."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert not self._has_ended(), f"it has ended: {self._said()}"
+            assert time.monotonic() < deadline, f"it does not get on: {self._said()}"
+            time.sleep(0.02)
+
+    def finish(self, timeout_s: float = 400) -> None:
+        """Let it run to its end."""
+        deadline = time.monotonic() + timeout_s
+        while not self._has_ended():
+            assert time.monotonic() < deadline, f"it does not end: {self._said()}"
+            time.sleep(0.02)
+
+    def _has_ended(self) -> bool:
+        """Whether it has come to its end; one that could not start is replaced."""
+        code = self._process.poll()
+        if code and SLOW_START in self._log.read_text() and self._slow_starts < SLOW_STARTS_MAX:
+            self._slow_starts += 1
+            self._start()
+            return False
+        assert not code, self._said()
+        return code is not None
 
     def kill(self) -> None:
         """No goodbye: driver, JVM and whatever is in their group."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=30)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(timeout=60)
 
-    def finish(self, timeout_s: float = 300) -> str:
-        """Wait for its end; what it said."""
-        out, _ = self.process.communicate(timeout=timeout_s)
-        assert self.process.returncode == 0, self.log.read_text()[-4000:]
-        return out.decode()
+    def _said(self) -> str:
+        return self._log.read_text()[-6000:]
 
 
-def _until(condition: Callable[[], bool], driver: Driver, timeout_s: float = 180) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert driver.process.poll() is None, driver.log.read_text()[-4000:]
-        assert time.monotonic() < deadline, "the driver does not get on"
-        time.sleep(0.02)
+@contextlib.contextmanager
+def _killed_after(driver: Driver) -> Iterator[Driver]:
+    """Kill it at the end, and if anything goes wrong."""
+    try:
+        yield driver
+    finally:
+        driver.kill()
 
 
 def _batches(checkpoint: Path) -> int:
     """How many batches the slower of the two streams has begun."""
     kinds = ("parquet", "topic")
     return min(len(list((checkpoint / kind / "offsets").glob("[0-9]*"))) for kind in kinds)
+
+
+def _rows(frame: Any) -> list[Any]:
+    """Where each row came from, or is, and which message it is."""
+    columns = ("broker", "queue_id", "queue_offset", "unique_key", "int(properties['n']) as n")
+    return frame.selectExpr(*columns).collect()  # type: ignore[no-any-return]
+
+
+def _check(found: Counter[Any], wanted: Counter[Any], what: str) -> None:
+    """Fail with what is missing and what is too much, not with all that was compared."""
+    missing, more = wanted - found, found - wanted
+    assert not missing and not more, (
+        f"{what}: missing {missing.total()}, for example {sorted(missing)[:20]};"
+        f" too many {more.total()}, for example {sorted(more)[:20]}"
+    )
 
 
 def test_killed_drivers_and_restarted_brokers_lose_and_double_nothing(
@@ -73,26 +121,28 @@ def test_killed_drivers_and_restarted_brokers_lose_and_double_nothing(
     checkpoint = tmp_path / "check"
     options = ["--name-servers", cluster.name_servers, "--checkpoint", str(checkpoint)]
     options += ["--out", str(tmp_path / "files")]
-    sender = threading.Thread(
-        target=lambda: [
-            send(cluster.name_servers, "in", range(first, first + 2000), size=200)
-            for first in range(0, TOTAL, 2000)
-        ]
-    )
-    sender.start()
-    for round_number in range(3):
-        driver = Driver("both", *options, log=tmp_path / "driver.log")
-        goal = _batches(checkpoint) + 2 + round_number
-        _until(lambda goal=goal: _batches(checkpoint) >= goal, driver)  # type: ignore[misc]
-        driver.kill()
-        if round_number == 0:
-            sender.join()
-        cluster.stop_broker(round_number % 2)
-        cluster.start_broker(round_number % 2)
-    Driver("both", *options, "--now", log=tmp_path / "driver.log").finish()
-    files = spark.read.parquet(str(tmp_path / "files"))
-    topic = spark.read.format("rocketmq").options(nameServers=cluster.name_servers, topics="out")
-    for frame in (files, topic.load()):
-        found = frame.selectExpr("unique_key", "properties['n']").collect()
-        assert Counter(int(row[1]) for row in found) == Counter(range(TOTAL))
-        assert max(Counter(row[0] for row in found).values()) == 1
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(_send_all, cluster.name_servers)
+        for round_number in range(3):
+            goal = _batches(checkpoint) + 2 + round_number
+            with _killed_after(Driver("both", *options, folder=tmp_path)) as driver:
+                driver.until(lambda goal=goal: _batches(checkpoint) >= goal)  # type: ignore[misc]
+            sending.result(timeout=300)
+            cluster.stop_broker(round_number % 2)
+            cluster.start_broker(round_number % 2)
+    with _killed_after(Driver("both", *options, "--now", folder=tmp_path)) as driver:
+        driver.finish()
+    reader = spark.read.format("rocketmq").option("nameServers", cluster.name_servers)
+    given, out = (_rows(reader.option("topics", topic).load()) for topic in ("in", "out"))
+    files = _rows(spark.read.parquet(str(tmp_path / "files")))
+    # A send whose answer came too late was sent again and is in the topic twice: that is allowed,
+    # and both of them are messages that the streams have to bring over.
+    assert {row.n for row in given} == set(range(TOTAL))
+    _check(Counter(row[:3] for row in files), Counter(row[:3] for row in given), "files")
+    _check(Counter(row.n for row in out), Counter(row.n for row in given), "topic")
+    _check(Counter(row.unique_key for row in out), Counter({r.unique_key for r in out}), "keys")
+
+
+def _send_all(name_servers: str) -> None:
+    for first in range(0, TOTAL, 2000):
+        send(name_servers, "in", range(first, first + 2000), size=200)

@@ -78,7 +78,7 @@ class Standalone:
                 process.wait(30)
 
     def _start(self, name: str, *arguments: str) -> None:
-        env = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+        env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         env["PYTHONPATH"] = f"{ROOT / 'src'}:{ROOT / 'tests'}"
         env["PYSPARK_PYTHON"] = sys.executable
         command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]

@@ -117,8 +117,11 @@ def _stream(spark: Any, options: argparse.Namespace) -> None:
     queries = [_start(spark, options, "topic")]
     if options.job == "both":
         queries.append(_start(spark, options, "parquet"))
-    for running in queries:
-        running.awaitTermination()
+    while any(running.isActive for running in queries):
+        spark.streams.awaitAnyTermination()  # raises what ended one of them
+        spark.streams.resetTerminated()
+    for ended in queries:
+        ended.awaitTermination()
 
 
 def _start(spark: Any, options: argparse.Namespace, kind: str) -> Any:
