@@ -299,8 +299,10 @@ def _unique(data: Any, pairs: Any, begin: int, end: int) -> int:
         length = pairs[3 * index + 1] - start
         twin = -1
         for other in range(begin, kept):
-            if pairs[3 * other + 1] - pairs[3 * other] == length and _same(
-                data, pairs[3 * other], start, length
+            if (
+                pairs[3 * other + 1] - pairs[3 * other] == length
+                and data[pairs[3 * other]] == data[start]
+                and _same(data, pairs[3 * other], start, length)
             ):
                 twin = other
                 break

@@ -36,6 +36,9 @@ cdef void _fill_pairs(const unsigned char[::1] data, const long long[::1] pairs,
 @cython.locals(count=Py_ssize_t, wanted=Py_ssize_t, size=Py_ssize_t, gaps=Py_ssize_t, index=Py_ssize_t, found=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t)
 cpdef tuple find_pairs(const unsigned char[::1] data, const int[::1] firsts, const long long[::1] pairs, const unsigned char[::1] name, long long[::1] hits)
 
+@cython.locals(wanted=Py_ssize_t, size=Py_ssize_t, gaps=Py_ssize_t, source="const unsigned char*", known="const unsigned char*", index=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, value=Py_ssize_t, value_end=Py_ssize_t, at=Py_ssize_t)
+cpdef tuple find_values(const unsigned char[::1] data, const long long[::1] places, Py_ssize_t count, const unsigned char[::1] name, long long[::1] pairs, long long[::1] hits)
+
 @cython.locals(size=Py_ssize_t, room=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, source="const unsigned char*", target="unsigned char*")
 cpdef void fill_hits(const unsigned char[::1] data, const long long[::1] pairs, const long long[::1] hits, int[::1] offsets, unsigned char[::1] out)
 

@@ -140,6 +140,51 @@ def find_pairs(data: Any, firsts: Any, pairs: Any, name: Any, hits: Any) -> tupl
     return size, gaps
 
 
+def find_values(
+    data: Any, places: Any, count: int, name: Any, pairs: Any, hits: Any
+) -> tuple[int, int]:
+    """What ``find_pairs`` finds, of records whose property strings were not split.
+
+    The pair of a record is put into ``pairs`` under the record's own number.
+    """
+    wanted = len(name)
+    size = 0
+    gaps = 0
+    _require(len(places), count, 5)
+    if len(hits) < count or len(pairs) < 3 * count or wanted == 0:
+        raise ValueError(f"no room for {count} numbers")
+    source = raw.at_address(data)
+    known = raw.at_address(name)
+    for index in range(count):
+        start = places[index * _WIDTH + 4] + 2
+        end = places[index * _WIDTH + 5]
+        value = -1
+        value_end = -1
+        while start < end:
+            at = raw.find_byte(source, start, end, 2)
+            if at < 0:
+                at = end
+            if (
+                at - start > wanted + 1
+                and source[start] == known[0]
+                and source[start + wanted] == 1
+                and raw.same_bytes(source, start, known, 0, wanted)
+            ):
+                value = start + wanted + 1
+                value_end = at
+            start = at + 1
+        if value < 0:
+            hits[index] = -1
+            gaps += 1
+            continue
+        hits[index] = index
+        pairs[3 * index] = value - wanted - 1
+        pairs[3 * index + 1] = value
+        pairs[3 * index + 2] = value_end
+        size += value_end - value
+    return size, gaps
+
+
 def fill_hits(data: Any, pairs: Any, hits: Any, offsets: Any, out: Any) -> None:
     """The values ``find_pairs`` found, as a text column; its gaps are empty."""
     size = 0

@@ -102,7 +102,7 @@ class RecordColumns:
         if unknown:
             raise ValueError(f"no such columns: {', '.join(unknown)}")
         self._wanted = tuple(wanted)
-        self._with_pairs = "properties" in wanted or any(name in wanted for name in _PROPERTIES)
+        self._with_pairs = "properties" in wanted
         self._without = _Names(without) if without else None
         self._body_size_max = body_size_max
         self._kept = _Scratch()
@@ -200,10 +200,17 @@ class RecordColumns:
 
     def _property(self, name: bytes, chunk: _Chunk) -> TextColumn:
         hits = self._hits.of(chunk.size)
-        firsts = memoryview(chunk.firsts).cast("i")
-        size, gaps = arrow_fill.find_pairs(chunk.data, firsts, chunk.pairs, name, hits)
+        pairs = chunk.pairs
+        if self._with_pairs:
+            firsts = memoryview(chunk.firsts).cast("i")
+            size, gaps = arrow_fill.find_pairs(chunk.data, firsts, pairs, name, hits)
+        else:
+            pairs = self._pairs.of(arrow.PAIR_WIDTH * chunk.size)
+            size, gaps = arrow_fill.find_values(
+                chunk.data, chunk.places, chunk.size, name, pairs, hits
+            )
         offsets, text = bytearray(4 * (chunk.size + 1)), bytearray(size)
-        arrow_fill.fill_hits(chunk.data, chunk.pairs, hits, memoryview(offsets).cast("i"), text)
+        arrow_fill.fill_hits(chunk.data, pairs, hits, memoryview(offsets).cast("i"), text)
         if not gaps:
             return TextColumn(offsets, text)
         validity = bytearray((chunk.size + 7) // 8)
