@@ -5,7 +5,7 @@ cdef extern from *:
     #include <errno.h>
     #include <stdint.h>
     #include <unistd.h>
-    static int contrail_eventfd(int fd, int is_write) {
+    static inline int contrail_eventfd(int fd, int is_write) {
         uint64_t value = 1;
         ssize_t done;
         do {
@@ -13,7 +13,7 @@ cdef extern from *:
         } while (done < 0 && errno == EINTR);
         return done == 8;
     }
-    static void contrail_serve_syncs(int wake_fd, int done_fd, volatile int32_t *order) {
+    static inline void contrail_serve_syncs(int wake_fd, int done_fd, volatile int32_t *order) {
         Py_BEGIN_ALLOW_THREADS
         while (contrail_eventfd(wake_fd, 0) && order[0] >= 0) {
             int32_t index, error = 0;
@@ -38,7 +38,7 @@ cdef inline void serve_syncs(int wake_fd, int done_fd, unsigned char* order) noe
 # A coroutine that ends at once costs no StopIteration here.
 cdef extern from *:
     """
-    static PyObject *contrail_step(PyObject *coroutine) {
+    static inline PyObject *contrail_step(PyObject *coroutine) {
         PyObject *value = NULL;
         switch (PyIter_Send(coroutine, Py_None, &value)) {
             case PYGEN_RETURN:
