@@ -194,3 +194,12 @@ def test_a_directory_that_is_none_is_refused(spark: Any, tmp_path: Path) -> None
 def test_a_misspelt_option_is_refused(spark: Any) -> None:
     with pytest.raises(Exception, match="unknown option minpartition"):
         _read(spark, DIRECTORIES[0].path, minPartition="3").collect()
+
+
+def test_the_session_runs_java_with_our_options(spark: Any) -> None:
+    """Beside what a user gives (the fixture of these tests gives some), not instead of it."""
+    from contrailmq.spark.session import JAVA_OPTIONS
+
+    given = dict(option.removeprefix("-D").split("=") for option in JAVA_OPTIONS.split())
+    system = spark._jvm.java.lang.System
+    assert {name: system.getProperty(name) for name in given} == given

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+# Java's Arrow compares every place it reads with the size of its buffer, and whether it is null
+# although Spark has asked that before; both cost a tenth to a fifth of reading properties.
+JAVA_OPTIONS: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+
 SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.defaultJavaOptions": JAVA_OPTIONS,
+    "spark.executor.defaultJavaOptions": JAVA_OPTIONS,
     # Python workers over Unix sockets: a task costs a fifth of what it costs over TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
