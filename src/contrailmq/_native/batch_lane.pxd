@@ -16,6 +16,8 @@ cdef class BatchLane(SendLane):
     cdef dict _origins
     cdef unsigned char[::1] _rest
     cdef unsigned char* _rest_address
+    cdef unsigned char[::1] _key
+    cdef unsigned char* _key_address
     cdef Py_ssize_t _inner
     cdef QueueWriter _queue
     cdef Origin _origin
@@ -51,6 +53,9 @@ cdef class BatchLane(SendLane):
         stop=cython.Py_ssize_t, key=bytes, found=Origin,
     )
     cdef Origin _behind(self, const unsigned char* text, Py_ssize_t at, Py_ssize_t end, Origin origin)
+
+    @cython.locals(made=bytes, size=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    cdef int _make_key(self) except -1
 
     @cython.locals(place=cython.Py_ssize_t)
     cdef bint _is_plain_key(self, const unsigned char* text, Py_ssize_t at, Py_ssize_t end) noexcept

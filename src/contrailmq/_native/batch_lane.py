@@ -4,9 +4,10 @@ Theory of operation.  It is a ``SendLane`` for other frames: SEND_BATCH_MESSAGE,
 whose header says it is a batch.  The body of such a frame holds whole messages; ``LogWriter``
 measures them first, every length and every limit, and then writes each as a record of its own.
 The properties of the frame itself stand behind those of every message, but for the unique key,
-which is the answer's.  What they come to, with what the broker adds, is decided by the ordinary
-handler's own code (``host.batch_origin``) once for each different text, and kept; so there is no
-Python object per message, and few per batch.
+which is the answer's.  Clients that care for Java's 5.2.0 send none (there it would take the place
+of every message's own); one is made for the answer then.  What the properties come to, with what
+the broker adds, is decided by the ordinary handler's own code (``host.batch_origin``) once for each
+different text, and kept; so there is no Python object per message, and few per batch.
 
 Whatever is not ordinary ends the run, as in the send lane: the handler takes it in its place.
 """
@@ -55,6 +56,8 @@ class BatchLane(SendLane):
         self._origins: dict[bytes, Origin] = {}
         self._rest = bytearray(_HOST_SIZE_MAX + _TEXT_SIZE + 1)
         self._rest_address = raw.at_address(self._rest)
+        self._key = bytearray(_UNIQUE_KEY_MAX)
+        self._key_address = raw.at_address(self._key)
         self._inner = 0
         self._queue: Any = None  # of the batch being answered
         self._origin: Any = None
@@ -190,6 +193,9 @@ class BatchLane(SendLane):
                 if self._out_at > 0:
                     self.ended = _FULL
                 return False
+            if self._unique_size == 0:
+                self._make_key()
+                text = self._key_address
         offset = log.base + log.position
         queue_offset = queue.next_offset
         inner = raw.at_address(buffer)
@@ -208,7 +214,7 @@ class BatchLane(SendLane):
         return True
 
     def _behind(self, text: Any, at: int, end: int, origin: Origin) -> Origin | None:
-        """What stands behind the properties of each message; finds the unique key on the way."""
+        """What stands behind the properties of each message; finds a unique key on the way."""
         if end - at > _TEXT_SIZE:
             return None
         rest = self._rest_address
@@ -222,6 +228,11 @@ class BatchLane(SendLane):
             stop = raw.find_byte(text, middle + 1, end, _VALUE_END)
             if stop < 0:
                 stop = end
+            # A separator out of place: the ordinary handler knows what Java makes of it.
+            if raw.find_byte(text, at, middle, _VALUE_END) >= 0:
+                return None
+            if raw.find_byte(text, middle + 1, stop, _NAME_END) >= 0:
+                return None
             if middle - at == 8 and raw.get_i64(text, at) == 0x554E49515F4B4559:  # UNIQ_KEY
                 if self._unique_size or not self._is_plain_key(text, middle + 1, stop):
                     return None
@@ -231,8 +242,6 @@ class BatchLane(SendLane):
                 rest[rest_at] = _VALUE_END
                 rest_at += 1
             at = stop + 1
-        if self._unique_size == 0:
-            return None  # the ordinary handler makes one
         key = bytes(rest[:rest_at])
         found = self._origins.get(key)
         if found is None:
@@ -243,6 +252,17 @@ class BatchLane(SendLane):
                 self._origins.clear()  # the busy ones are back at once
             self._origins[key] = found
         return found
+
+    def _make_key(self) -> None:
+        """A unique key for the answer to a batch that has none."""
+        made = self.host.unique_key()
+        size = len(made)
+        if size > _UNIQUE_KEY_MAX:
+            raise ValueError(f"a unique key of {size} bytes")
+        for place in range(size):
+            self._key[place] = made[place]
+        self._unique = 0
+        self._unique_size = size
 
     def _is_plain_key(self, text: Any, at: int, end: int) -> bool:
         """Whether a unique key can be answered as it is."""

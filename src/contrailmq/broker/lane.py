@@ -134,6 +134,10 @@ class BrokerLane:
             return None
         return Origin(born_host, self._identity.store_host, suffix)
 
+    def unique_key(self) -> bytes:
+        """For the answer to a batch that has none."""
+        return self._send.unique_key().encode()
+
     def queue(self, topic: bytes, queue_id: int) -> QueueWriter:
         """The queue a message goes to."""
         return self._store.writing.queue(topic.decode(), queue_id)

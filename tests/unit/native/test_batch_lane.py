@@ -45,6 +45,7 @@ class World:
         self.log.store_ms = 1700000000123
         self.asked: list[bytes] = []
         self.is_refused = False
+        self.made = 0
         self.lane = BatchLane(self.log, self, HOST, 1 << 20, PARTS)
         self.origin = Origin(HOST, HOST, b"not used\x01here\x02")
 
@@ -57,6 +58,10 @@ class World:
     def batch_origin(self, text: bytes, born_host: bytes) -> Origin | None:
         self.asked.append(text)
         return None if self.is_refused else Origin(born_host, HOST, text + b"CLUSTER\x01C\x02")
+
+    def unique_key(self) -> bytes:
+        self.made += 1
+        return b"MADE%d" % self.made
 
     def run(self, *frames: bytes) -> int:
         buffer = bytearray(b"".join(frames))
@@ -97,14 +102,36 @@ def test_batches_become_records_and_one_answer_each() -> None:
     assert [topic.take(n)[0] for n in range(4)] == [6, 6, 3, 3]
 
 
+@pytest.mark.parametrize("text", ["", "WAIT\x01true\x02", "TAGS\x01A\x02"])
+def test_a_batch_without_a_unique_key_is_answered_with_a_new_one(text: str) -> None:
+    world = World()
+    frames = [send(1, i=text), send(2), send(3, i=text)]
+    assert world.run(*frames) == sum(map(len, frames))
+    answers = world.answers()
+    assert [answer.fields["transactionId"] for answer in answers] == ["MADE1", "7F0001", "MADE2"]
+    behind = text.encode() + b"CLUSTER\x01C\x02"
+    assert [r.properties_bytes for r in world.records()[6:]] == [
+        b"a\x01b\x02" + behind,
+        *[behind] * 2,
+    ]
+
+
+def test_nobody_waits_for_the_key_of_a_batch_that_wants_no_answer() -> None:
+    world = World()
+    command = Command(320, fields={**FIELDS, "i": ""}, body=THREE, opaque=1, flag=2)
+    assert world.run(command.encode()) == len(command.encode())
+    assert (len(world.records()), world.made, world.answers()) == (3, 0, [])
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"b": "unknown"}, {"b": "o" * 128}, {"b": "absent"}, {"e": "4"}, {"e": "-1"}, {"f": "4"},
         {"g": "soon"}, {"h": "3000000000"}, {"a": "absent"}, {"i": "absent"}, {"j": "1"},
-        {"k": "true"}, {"m": "maybe"}, {"i": "TAGS\x01A\x02"}, {"i": 'UNIQ_KEY\x01"quoted"\x02'},
+        {"k": "true"}, {"m": "maybe"}, {"i": "TAGS\x01A\x02B"}, {"i": 'UNIQ_KEY\x01"quoted"\x02'},
         {"i": "UNIQ_KEY\x01U\x02no separator\x02"}, {"i": "UNIQ_KEY\x01A\x02UNIQ_KEY\x01B\x02"},
         {"i": "UNIQ_KEY\x01\x02"}, {"i": "UNIQ_KEY\x01" + "U" * 256}, {"i": "\x02UNIQ_KEY\x01U"},
+        {"i": "A\x01B\x01C\x02"},
     ],
 )  # fmt: skip
 def test_what_is_not_ordinary_is_left_in_its_place(changes: dict[str, str]) -> None:

@@ -115,6 +115,7 @@ class SendMessage:
         self._clock = clock
         self._rng = rng
         self._ids = ids
+        self.unique_key = ids.next  # for what comes without one
         self._saved = saved
         self._decisions: dict[str, SendDecision] = {}
         settings = live.now
