@@ -10,8 +10,10 @@ Parquet scan of the same rows.  With ``--kafka`` the same work is done in the sa
 Kafka connector with a real Kafka broker (see ``spark_kafka.py``) under that interpreter, and the
 ratios are printed at the end.
 
-*With properties* are the columns of the Kafka connector with headers, *without* those without;
-*all columns* are our sixteen.  *Tuned* is a write without a limit of bytes for an Arrow batch
+*With own properties* are the columns of the Kafka connector with headers: two pairs a message on
+both sides; *with properties* the same with all eight pairs our messages have (clients and brokers
+add six); *without* those without headers; *all columns* are our sixteen.  Every read ends in
+Spark's ``noop``, here and with Kafka.  *Tuned* is a write without a limit of bytes for an Arrow batch
 (``spark.sql.execution.arrow.maxBytesPerBatch``), and what ``spark_kafka.py`` says.  Every line has
 the processor time a row took and the load of the
 machine; figures from a busy machine are no better than their ratios.
@@ -90,7 +92,8 @@ def ratios(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator
     """Our speed through the other's, for work both have done; above 1 ours is faster."""
     for mine in ours:
         for other in others:
-            if other["name"] != mine["name"] or (mine.get("tuned") and not other["tuned"]):
+            same = mine["name"].replace("own properties", "properties")
+            if other["name"] != same or (mine.get("tuned") and not other["tuned"]):
                 continue
             if "rows_per_s" in mine:
                 ratio = mine["rows_per_s"] / other["rows_per_s"]
@@ -130,11 +133,14 @@ class Bench:
                 self.measure("write without properties", self.write_plain, tuned=tuned)
         self.measure("batch read, all columns", self.read_all)
         self.measure("batch read with properties", self.read_with_properties)
+        self.measure("batch read with own properties", self.read_own_properties)
         self.measure("batch read without properties", self.read_plain)
         self.measure("stream catch-up with properties, one batch", self.catch_up)
+        self.measure("stream catch-up with own properties, one batch", self.catch_up_own)
         self.measure("stream catch-up with properties, 500 k a trigger", self.catch_up_in_parts)
         self.measure("stream catch-up without properties, one batch", self.catch_up_plain)
         self.measure("store source, all columns", self.store_all)
+        self.measure("store source with own properties", self.store_own)
         self.measure("store source without properties", self.store_plain)
         self.measure("store source, body only", self.store_body)
         if self.wanted("parquet"):
@@ -248,6 +254,11 @@ class Bench:
         """What a Kafka record has with headers."""
         return self.noop(self.read("bench", WITH_PROPERTIES).load().write)
 
+    def read_own_properties(self) -> int:
+        """What a Kafka record has with headers, and nothing more."""
+        frame = self.read("bench", WITH_PROPERTIES).option("properties", "own").load()
+        return self.noop(frame.write)
+
     def read_plain(self) -> int:
         """What a Kafka record has without headers."""
         return self.noop(self.read("bench", PLAIN).load().write)
@@ -279,6 +290,10 @@ class Bench:
         """All in one batch."""
         return self.stream(WITH_PROPERTIES)
 
+    def catch_up_own(self) -> int:
+        """All in one batch, without what clients and brokers add."""
+        return self.stream(WITH_PROPERTIES, properties="own")
+
     def catch_up_in_parts(self) -> int:
         """Some rows a trigger."""
         return self.stream(WITH_PROPERTIES, maxOffsetsPerTrigger="500000")
@@ -287,15 +302,19 @@ class Bench:
         """All in one batch, fewer columns."""
         return self.stream(PLAIN)
 
-    def store_frame(self, schema: str | None) -> Any:
+    def store_frame(self, schema: str | None, **options: str) -> Any:
         """The topic from the broker's own files."""
         reader = self.spark.read.format("rocketmq-store")
-        reader = reader.options(path=str(self.broker.store), topics="bench")
+        reader = reader.options(path=str(self.broker.store), topics="bench", **options)
         return (reader.schema(schema) if schema else reader).load()
 
     def store_all(self) -> int:
         """Every column."""
         return self.noop(self.store_frame(None).write)
+
+    def store_own(self) -> int:
+        """What a Kafka record has with headers."""
+        return self.noop(self.store_frame(WITH_PROPERTIES, properties="own").write)
 
     def store_plain(self) -> int:
         """What a Kafka record has without headers."""
