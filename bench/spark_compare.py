@@ -13,10 +13,10 @@ ratios are printed at the end.
 *With own properties* are the columns of the Kafka connector with headers: two pairs a message on
 both sides; *with properties* the same with all eight pairs our messages have (clients and brokers
 add six); *without* those without headers; *all columns* are our sixteen.  Every read ends in
-Spark's ``noop``, here and with Kafka.  *Tuned* is a write without a limit of bytes for an Arrow batch
-(``spark.sql.execution.arrow.maxBytesPerBatch``), and what ``spark_kafka.py`` says.  Every line has
-the processor time a row took and the load of the
-machine; figures from a busy machine are no better than their ratios.
+Spark's ``noop``, here and with Kafka.  *Tuned* is a write without a limit of bytes for an Arrow
+batch (``spark.sql.execution.arrow.maxBytesPerBatch``), and what ``spark_kafka.py`` says.  Every
+line has the processor time a row took and the load of the machine; figures from a busy machine are
+no better than their ratios.
 """
 
 from __future__ import annotations
