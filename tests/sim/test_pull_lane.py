@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from contrailmq.broker.app import Broker
+from contrailmq.broker.handlers.pull import COMMIT_FLAG
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command, Serialization
 from contrailmq.protocol.headers.pull import PullMessageRequest
@@ -27,6 +29,22 @@ FILTERS = (
     ("SQL92", "TAGS = 'Nobody'"),
     ("SQL92", "is no expression ("),
 )
+
+
+def totals(broker: Broker) -> list[int]:
+    """What has been counted of pulls."""
+    counters = broker.parts.tables.counters
+    return [counters.got_missed, counters.got_found, counters.got_total]
+
+
+def notes(broker: Broker, group: str, queue_id: int) -> tuple[object, ...]:
+    """What has been noted of a group: handed out, pulled up to, committed."""
+    tables = broker.parts.tables
+    return (
+        tables.counters.got_by_queue().get(("T", group, queue_id)),
+        tables.offsets.find_pulled(group, "T", queue_id),
+        tables.offsets.find(group, "T", queue_id),
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -54,8 +72,8 @@ def test_the_lane_and_the_handler_agree(seed: int, tmp_path: Path) -> None:
                     queue_id=rng.randrange(2),
                     queue_offset=rng.randrange(160),
                     max_msg_nums=rng.choice([1, 5, 32, 100]),
-                    sys_flag=SUBSCRIPTION,
-                    commit_offset=0,
+                    sys_flag=SUBSCRIPTION | rng.choice([0, COMMIT_FLAG]),
+                    commit_offset=rng.randrange(-1, 50),
                     suspend_timeout_millis=0,
                     subscription=expression,
                     sub_version=0,
@@ -63,13 +81,16 @@ def test_the_lane_and_the_handler_agree(seed: int, tmp_path: Path) -> None:
                 )
                 answers = []
                 for serialization in Serialization:
+                    group = f"g-{serialization}"
                     request = Command.request(RequestCode.PULL_MESSAGE, header)
+                    request.fields["consumerGroup"] = group
                     request.serialization = serialization
-                    missed = broker.parts.tables.counters.got_missed
+                    before = totals(broker)
                     answer = await client.call(ADDRESS, request, timeout_s=10)
-                    missed = broker.parts.tables.counters.got_missed - missed
+                    counted = [now - then for now, then in zip(totals(broker), before, strict=True)]
+                    noted = (counted, *notes(broker, group, header.queue_id))
                     answers.append(
-                        (answer.code, answer.remark, answer.fields, bytes(answer.body), missed)
+                        (answer.code, answer.remark, answer.fields, bytes(answer.body), noted)
                     )
                 assert answers[0] == answers[1], (kind, expression, header)
                 seen.add(answers[0][0])

@@ -83,8 +83,13 @@ cdef class Gatherer:
     @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
     cdef bint _is_wanted(self, long long code) noexcept
 
-    @cython.locals(
-        target="unsigned char*", filled=cython.Py_ssize_t, number=cython.Py_ssize_t,
-        offset=cython.longlong, size=cython.longlong, view=LogView,
-    )
+    @cython.locals(out=bytearray)
     cpdef bytearray copy(self)
+
+    @cython.locals(out=bytearray, target="unsigned char*")
+    cdef bytearray copy_behind(self, const unsigned char* head, Py_ssize_t head_size)
+
+    @cython.locals(
+        number=cython.Py_ssize_t, offset=cython.longlong, size=cython.longlong, view=LogView,
+    )
+    cdef int _fill(self, unsigned char* target, Py_ssize_t filled) except -1

@@ -17,6 +17,7 @@ them: when a selection comes to a mark, ``touched`` tells that what follows will
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 from contrailmq._native import raw
 from contrailmq._native.sql import SqlProgram
@@ -324,11 +325,20 @@ class Gatherer:
 
     def copy(self) -> bytearray:
         """The chosen records, one after another."""
-        out = bytearray(self.total)
-        if self.total == 0:
-            return out
+        out = raw.new_buffer(self.total)
+        if self.total > 0:
+            self._fill(raw.at_address(out), 0)
+        return out
+
+    def copy_behind(self, head: Any, head_size: int) -> bytearray:
+        """The same behind a head: an answer that is one buffer is one write."""
+        out = raw.new_buffer(head_size + self.total)
         target = raw.at_address(out)
-        filled = 0
+        raw.copy_bytes(target, 0, head, 0, head_size)
+        self._fill(target, head_size)
+        return out
+
+    def _fill(self, target: Any, filled: int) -> None:
         number = 0
         while number < self.count:
             offset = self.chosen[2 * number]
@@ -347,4 +357,3 @@ class Gatherer:
                 number += 1
             raw.copy_bytes(target, filled, view.address, offset - view.base, size)
             filled += size
-        return out

@@ -17,6 +17,7 @@ cdef class LaneQueue:
     cdef LogView view
     cdef readonly long long first
     cdef readonly long long last
+    cdef list tally
 
 
 @cython.final
@@ -28,6 +29,7 @@ cdef class LanePlan:
     cdef public SqlProgram program
     cdef const unsigned char[::1] tail
     cdef readonly list queues
+    cdef dict pulls
 
 
 @cython.final
@@ -36,7 +38,8 @@ cdef class PullLane:
     cdef object host
     cdef public Limits limits
     cdef public long long scan_size
-    cdef public long long disk_before
+    cdef public long long memory_size
+    cdef object counters
     cdef public dict plans
     cdef readonly int ended
     cdef RequestScan scan
@@ -78,12 +81,14 @@ cdef class PullLane:
     @cython.locals(
         found=object, queue=LaneQueue, high=cython.longlong, low=cython.longlong,
         end=cython.longlong, span=cython.longlong, start=cython.longlong, stop=cython.longlong,
-        gatherer=Gatherer, seen=cython.longlong, body=bytearray,
+        gatherer=Gatherer, seen=cython.longlong, answer=bytearray, size=cython.Py_ssize_t,
     )
     cdef bint _answer(self, LanePlan plan, Py_ssize_t queue_id, long long offset, long long count, long long commit, list out) except -1
 
+    cdef int _note(self, LanePlan plan, LaneQueue queue, Py_ssize_t queue_id, long long following) except -1
+
     @cython.locals(at=cython.Py_ssize_t)
-    cdef bytes _header(self, LanePlan plan, long long following, long long low, long long high, long long body_size)
+    cdef Py_ssize_t _header(self, LanePlan plan, long long following, long long low, long long high, long long body_size) noexcept
 
     @cython.locals(size=cython.Py_ssize_t)
     cdef Py_ssize_t _text(self, Py_ssize_t at, const unsigned char[::1] text) noexcept

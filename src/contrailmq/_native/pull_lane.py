@@ -46,6 +46,7 @@ class LaneQueue:
         self.view = LogView(self.units, 0, False)
         self.first = 0  # queue offset of the file's first unit
         self.last = 0  # of the first unit behind the file
+        self.tally: list[int] | None = None  # messages and bytes handed out
 
     def attach(self, units: Bytes, first: int, is_mapped: bool) -> None:
         """Read from this file, whose first unit has this queue offset."""
@@ -66,19 +67,21 @@ class LanePlan:
         self.tail = tail  # the broker's constant ext fields, as JSON members
         self.program: SqlProgram | None = None  # the condition messages must fulfil
         self.queues: list[Any] = [None] * queue_count
+        self.pulls: dict[int, int] | None = None  # how far each queue was pulled
 
 
 class PullLane:
     """Answers pulls that find something."""
 
     def __init__(
-        self, gatherer: Gatherer, host: Any, head: dict[str, bytes], scan_size: int
+        self, gatherer: Gatherer, host: Any, head: dict[str, bytes], counters: Any
     ) -> None:
         self.gatherer = gatherer
         self.host = host
+        self.counters = counters
         self.limits = Limits(1, 1)
-        self.scan_size = scan_size
-        self.disk_before = 0
+        self.scan_size = 0
+        self.memory_size = 0  # how much of the log's end is probably in memory
         self.plans: dict[bytes, LanePlan] = {}
         self.ended = MORE
         self.scan = RequestScan()
@@ -272,25 +275,43 @@ class PullLane:
             return False
         gatherer.watched = True
         seen = gatherer.select(
-            queue.units, start, stop, count, self.limits, self.disk_before, plan.codes, plan.program
-        )
+            queue.units, start, stop, count, self.limits, gatherer.end_offset - self.memory_size,
+            plan.codes, plan.program,
+        )  # fmt: skip
         gatherer.watched = False
         if gatherer.touched >= 0:
             self.host.read_on()
         if gatherer.status == _NO_MATCH:
-            self.host.missed(plan, queue_id, commit)
-            out.append(self._header(plan, offset + seen, low, high, -1))
+            self.counters.got_missed += 1
+            if commit >= 0:
+                self.host.commit(plan, queue_id, commit)
+            size = self._header(plan, offset + seen, low, high, -1)
+            out.append(bytes(self._head_address[:size]))
             return True
         if gatherer.status != _FOUND:
             return False
-        body = gatherer.copy()
-        self.host.pulled(plan, queue_id, (offset + seen, commit, gatherer.count, gatherer.total))
-        out.append(self._header(plan, offset + seen, low, high, gatherer.total))
-        out.append(body)
+        size = self._header(plan, offset + seen, low, high, gatherer.total)
+        answer = gatherer.copy_behind(self._head_address, size)
+        self._note(plan, queue, queue_id, offset + seen)
+        if commit >= 0:
+            self.host.commit(plan, queue_id, commit)
+        out.append(answer)
         return True
 
-    def _header(self, plan: LanePlan, following: int, low: int, high: int, body_size: int) -> bytes:
-        """The head of an answer; a body size of -1 is that of one that nothing matched."""
+    def _note(self, plan: LanePlan, queue: LaneQueue, queue_id: int, following: int) -> None:
+        """Count what was selected, and how far the group has come."""
+        if queue.tally is None:
+            queue.tally = self.host.tally(plan, queue_id)
+        if plan.pulls is None:
+            plan.pulls = self.host.pulls_of(plan)
+        plan.pulls[queue_id] = following
+        queue.tally[0] += self.gatherer.count
+        queue.tally[1] += self.gatherer.total
+        self.counters.got_found += 1
+        self.counters.got_total += self.gatherer.count
+
+    def _header(self, plan: LanePlan, following: int, low: int, high: int, body_size: int) -> int:
+        """Write the head of an answer, its size; a body size of -1: nothing matched."""
         at = self._text(8, self._next if body_size >= 0 else self._missed)
         at = self._number(at, following)
         at = self._text(at, self._min)
@@ -305,7 +326,7 @@ class PullLane:
             body_size = 0
         raw.put_u32(self._head_address, 0, at - 4 + body_size)
         raw.put_u32(self._head_address, 4, at - 8)
-        return bytes(self._head_address[:at])
+        return at
 
     def _text(self, at: int, text: bytes) -> int:
         size = len(text)

@@ -36,6 +36,12 @@ cdef inline unsigned char* at_address(const unsigned char[::1] data) noexcept:
         return NULL
     return <unsigned char*> &data[0]
 
+cdef extern from "Python.h":
+    bytearray PyByteArray_FromStringAndSize(const char* data, Py_ssize_t size)
+
+cdef inline bytearray new_buffer(Py_ssize_t size):
+    return PyByteArray_FromStringAndSize(NULL, size)
+
 cdef inline void copy_bytes(unsigned char* target, Py_ssize_t target_at, const unsigned char* source, Py_ssize_t source_at, Py_ssize_t size) noexcept nogil:
     memcpy(target + target_at, source + source_at, size)
 

@@ -17,6 +17,11 @@ def at_address(data: Bytes) -> Any:
     return data
 
 
+def new_buffer(size: int) -> bytearray:
+    """A buffer of a size, whose content is the caller's to write (C: all of it; here: zeros)."""
+    return bytearray(size)
+
+
 def copy_bytes(target: Any, target_at: int, source: Any, source_at: int, size: int) -> None:
     """Copy between buffers that do not overlap."""
     target[target_at : target_at + size] = source[source_at : source_at + size]

@@ -72,6 +72,10 @@ class Counters:
             entry[0] += count
             entry[1] += size
 
+    def tally(self, group: str, topic: str, queue_id: int) -> list[int]:
+        """Messages and bytes a group was handed from a queue: sums to be added to in place."""
+        return self._got.setdefault((topic, group, queue_id), [0, 0])
+
     def sent_back(self, group: str, topic: str) -> None:
         """A group gave a message back."""
         self._sent_back[topic, group] = self._sent_back.get((topic, group), 0) + 1

@@ -76,13 +76,17 @@ class OffsetTable:
 
     def note_pull(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
         """Remember where a group pulls; statistics show it beside the committed offset."""
+        self.pulls_of(group, topic)[queue_id] = offset
+
+    def pulls_of(self, group: str, topic: str) -> dict[int, int]:
+        """Where a group pulls, by queue, to be noted in place; nobody's with too many pairs."""
         pair = f"{topic}@{group}"
         queues = self._pulled.get(pair)
         if queues is None:
-            if len(self._pulled) >= self._pairs_max:
-                return
-            queues = self._pulled[pair] = {}
-        queues[queue_id] = offset
+            queues = {}
+            if len(self._pulled) < self._pairs_max:
+                self._pulled[pair] = queues
+        return queues
 
     def find_pulled(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset a group last pulled from in this run of the broker, or None."""

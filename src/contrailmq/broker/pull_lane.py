@@ -13,7 +13,6 @@ from contrailmq.broker.identity import Identity
 from contrailmq.broker.offsets import OffsetTable
 from contrailmq.broker.pull_plan import SUBSCRIPTION_FLAG, PullPlanner
 from contrailmq.errors import BrokerError
-from contrailmq.net.endpoint import Buffer
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import RESPONSE_FLAG, Command
 from contrailmq.protocol.headers.pull import PullMessageRequest
@@ -42,28 +41,24 @@ class BrokerPullLane:
         self._offsets = offsets
         self._counters = counters
         self._identity = identity
-        self._core = PullLane(store.log.gatherer, self, _head_parts(), 0)
+        self._core = PullLane(store.log.gatherer, self, _head_parts(), counters)
+        self.run = self._core.run  # no step between a read and compiled code
         self.forget()
 
     @property
     def is_open(self) -> bool:
         """Whether the lane may answer: no replica's suggestions, no bit maps, nobody reset."""
-        return not (
-            self._planner.live.now.slave_read
-            or self._store.settings.queue_ext_enable
-            or self._offsets.has_marks
-        )
+        return self._is_plain and not self._offsets.has_marks
 
     def forget(self) -> None:
         """The broker's tables, or the store's queues, have changed."""
+        self._is_plain = not (
+            self._planner.live.now.slave_read or self._store.settings.queue_ext_enable
+        )
         self._core.forget_plans()
         self._core.limits = self._store.reading.limits
+        self._core.memory_size = self._store.reading.memory_size
         self._core.scan_size = self._store.settings.filter_scan_size
-
-    def run(self, buffer: bytearray, start: int, end: int, *, out: list[Buffer]) -> int:
-        """Take the pulls at ``start``; where the first frame lies that was not taken."""
-        self._core.disk_before = self._store.reading.disk_before
-        return self._core.run(buffer, start, end, out)
 
     def release(self) -> None:
         """Let go of the buffer of the last run."""
@@ -122,20 +117,18 @@ class BrokerPullLane:
         """A consumer of old messages goes on: what it will want next is loaded."""
         self._store.read_on()
 
-    def pulled(self, plan: LanePlan, queue_id: int, facts: tuple[int, int, int, int]) -> None:
-        """A pull was answered: the offset behind it, one to commit or -1, messages, bytes."""
-        following, commit, count, size = facts
-        group, topic = plan.group, plan.topic
-        self._counters.got(group, topic, queue_id, count=count, size=size)
-        self._offsets.note_pull(group, topic, queue_id, offset=following)
-        if commit >= 0 and self._identity.is_master:
-            self._offsets.commit(group, topic, queue_id, offset=commit)
+    def tally(self, plan: LanePlan, queue_id: int) -> list[int]:
+        """Where the lane counts messages and bytes it hands out."""
+        return self._counters.tally(plan.group, plan.topic, queue_id)
 
-    def missed(self, plan: LanePlan, queue_id: int, commit: int) -> None:
-        """A pull was answered with nothing, for nothing matched: an offset to commit or -1."""
-        self._counters.got_missed += 1
-        if commit >= 0 and self._identity.is_master:
-            self._offsets.commit(plan.group, plan.topic, queue_id, offset=commit)
+    def pulls_of(self, plan: LanePlan) -> dict[int, int]:
+        """Where the lane notes how far a group has pulled."""
+        return self._offsets.pulls_of(plan.group, plan.topic)
+
+    def commit(self, plan: LanePlan, queue_id: int, offset: int) -> None:
+        """A pull that was answered brought an offset to commit."""
+        if self._identity.is_master:
+            self._offsets.commit(plan.group, plan.topic, queue_id, offset=offset)
 
 
 def _head_parts() -> dict[str, bytes]:

@@ -37,7 +37,7 @@ class Reading:
     ) -> None:
         self._log = commit_log
         self._queues = queues
-        self._memory_size = memory_size
+        self._machine_memory = memory_size
         self.set(settings)
 
     def set(self, settings: StoreSettings) -> None:
@@ -45,7 +45,7 @@ class Reading:
         self.settings = settings
         self.limits = Limits(settings.transfer_count_in_memory, settings.transfer_bytes_in_memory)
         self.limits.on_disk(settings.transfer_count_on_disk, settings.transfer_bytes_on_disk)
-        self._memory = self._memory_size * settings.memory_ratio_percent // 100
+        self.memory_size = self._machine_memory * settings.memory_ratio_percent // 100
         self._corrects = (
             settings.broker_role is not BrokerRole.SLAVE or settings.offset_check_in_slave
         )
@@ -144,7 +144,7 @@ class Reading:
     @property
     def disk_before(self) -> int:
         """Records before this log offset have probably left memory."""
-        return self._log.end_offset - self._memory
+        return self._log.gatherer.end_offset - self.memory_size
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last; (0, 0) for no queue."""
@@ -160,7 +160,7 @@ class Reading:
         """Whether a message is so new that it is probably still in the page cache."""
         queue = self._queues.find(topic, queue_id)
         unit = None if queue is None else queue.unit(offset)
-        return unit is not None and self._log.end_offset - unit[0] <= self._memory
+        return unit is not None and self._log.end_offset - unit[0] <= self.memory_size
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message at a queue offset was stored; -1 when it is not there."""
