@@ -61,7 +61,7 @@ class Up:
         """Seconds it took to end."""
         began = time.monotonic()
         self.process.send_signal(number)
-        self.process.wait(10)
+        self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return time.monotonic() - began

@@ -190,7 +190,7 @@ class OurSide(Side):
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

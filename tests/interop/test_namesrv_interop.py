@@ -48,7 +48,7 @@ class OurNameServer:
     def stop(self) -> float:
         begin = time.monotonic()
         self.process.terminate()
-        assert self.process.wait(10) == 0
+        assert self.process.wait(60) == 0
         assert self.process.stdout is not None
         self.process.stdout.close()
         return time.monotonic() - begin

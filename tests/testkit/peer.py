@@ -157,7 +157,7 @@ class JavaServer:
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(60)
         assert process.stdin is not None
         process.stdin.close()
 
@@ -356,15 +356,15 @@ class JavaClient:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
-        self._reader.join(10)
+            self._process.wait(60)
+        self._reader.join(60)
         self._process.stdout.close()
 
     def kill(self) -> None:
         """End the virtual machine as a crash would: nobody is told."""
         self._process.kill()
-        self._process.wait(10)
-        self._reader.join(10)
+        self._process.wait(60)
+        self._reader.join(60)
 
     def _read(self, lines: IO[bytes]) -> None:
         for line in lines:
@@ -405,7 +405,7 @@ class MqAdmin:
     def close(self) -> None:
         """End the virtual machine."""
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()

@@ -87,8 +87,8 @@ class WildCall:
     def kill(self) -> None:
         """End it whatever it does; harmless when it has ended."""
         self._process.kill()
-        self._process.wait(10)
-        self._reader.join(10)
+        self._process.wait(60)
+        self._reader.join(60)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

@@ -83,8 +83,8 @@ def test_up_says_one_line_and_ends_cleanly(
     assert int(anonymous[1]) * 1024 < IDLE_SIZE_MAX
     began = time.monotonic()
     process.send_signal(number)
-    out, errors = process.communicate(timeout=10)
-    assert time.monotonic() - began < 1.0
+    out, errors = process.communicate(timeout=60)
+    assert time.monotonic() - began < 4.0  # 0.2 s where nothing else runs
     assert (process.returncode, out, errors) == (0, "", "")
     assert not (store / "abort").exists()
     assert (store / "config" / "topics.json").exists()
@@ -99,9 +99,9 @@ def test_many_brokers_are_processes_of_one_cluster(processes: Processes, tmp_pat
     assert found[1] != found[2]
     for address in found.groups():
         host, _, port = address.rpartition(":")
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=30).close()
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=15)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     for number in range(2):
         assert not (tmp_path / f"broker-{number}" / "abort").exists()

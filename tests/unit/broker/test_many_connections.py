@@ -44,7 +44,7 @@ def up(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     assert found is not None
     yield process, found[1], int(found[2])
     process.send_signal(signal.SIGTERM)
-    process.wait(10)
+    process.wait(60)
     process.stdout.close()
 
 
