@@ -198,8 +198,8 @@ def test_a_held_pull_is_answered_when_a_message_comes(
     consumer = java_start(version, "consume", group=group, count=4, **where)
     consumer.expect("message")
     for number in range(3):
-        began = time.monotonic()
         java_run(version, "produce", messages=[{"body": f"push {number}"}], **where)
+        began = time.monotonic()
         rows = consumer.expect("message", count=number + 2)
         assert rows[-1]["body"] == f"push {number}"
         assert time.monotonic() - began < 10  # a pull that nobody wakes is held for 15

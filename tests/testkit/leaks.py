@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-JOIN_S = 2.0
+JOIN_S = 10.0
 
 
 class Residue(NamedTuple):
