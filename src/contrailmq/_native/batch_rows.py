@@ -6,12 +6,15 @@ row's own number: its unique key, 32 hexadecimal digits in the layout of a clien
 (8 bytes of ``origin``, the high half of the row number, 4 bytes of time, its low half).
 
 ``Spans`` is a column: offsets, bytes, validity; ``first`` is where the batch's rows begin in it.
-Columns come from Arrow, which vouches for its offsets; they are checked here all the same.
+Columns come from Arrow, which vouches for its offsets; they are checked here all the same.  A row
+is measured first, with all checks; writing it copies from address to address.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from contrailmq._native import raw
 
 _HEAD = 20
 _PROPERTIES_MAX = 32767
@@ -29,6 +32,9 @@ class Spans:
         self.data = data
         self.validity = validity
         self.first = first
+        self.name_address = raw.at_address(name)
+        self.name_size = len(name)
+        self.address = raw.at_address(data)
         self.size = len(offsets) - 1
         self.limit = len(data)
         self.has_gaps = len(validity) > 0
@@ -87,9 +93,8 @@ class Encoder:
         self.texts = texts
         self.pairs = pairs
         self.with_unique = False
-        self.unique_name = b"UNIQ_KEY\x01"
-        self.origin = b""
-        self.time = b""
+        self.unique = b""
+        self.unique_address = raw.at_address(self.unique)
         self.base = 0
         self.bad_row = -1
 
@@ -97,8 +102,9 @@ class Encoder:
         """Give every row a unique key: of 8 bytes, 4 bytes and ``base`` plus the row."""
         if len(origin) != 8 or len(time) != 4:
             raise ValueError("an origin has 8 bytes, a time has 4")
-        self.origin = origin
-        self.time = time
+        text = f"{bytes(origin).hex()}0000{bytes(time).hex()}0000".upper()
+        self.unique = b"UNIQ_KEY\x01" + text.encode()  # but for the number
+        self.unique_address = raw.at_address(self.unique)
         self.base = base
         self.with_unique = True
 
@@ -111,6 +117,7 @@ class Encoder:
             raise ValueError(f"no room from {at} to {limit}")
         count = 0
         total = len(rows)
+        target = raw.at_address(out)
         while begin + count < total:
             row = rows[begin + count]
             size = self._measure(row)
@@ -119,7 +126,7 @@ class Encoder:
                 raise ValueError("a property is too long or has a separator in it, or no body")
             if size > limit - at:
                 break
-            self._write(row, out, at, size)
+            self._write(row, target, at, size)
             at += size
             count += 1
         return count, at
@@ -135,9 +142,9 @@ class Encoder:
             if start == -2:
                 return -1
             if start >= 0 and text.end(row) > start:
-                if not _is_plain(text.data, start, text.end(row)):
+                if not _is_plain(text.address, start, text.end(row)):
                     return -1
-                properties += len(text.name) + 2 + text.end(row) - start
+                properties += text.name_size + 2 + text.end(row) - start
         if self.pairs is not None:
             added = self._measure_pairs(self.pairs, row)
             if added < 0:
@@ -165,8 +172,8 @@ class Encoder:
                 if name >= 0 and value >= 0:
                     name_end = pairs.names.end(entry)
                     value_end = pairs.values.end(entry)
-                    if not _is_plain(pairs.names.data, name, name_end) or not _is_plain(
-                        pairs.values.data, value, value_end
+                    if not _is_plain(pairs.names.address, name, name_end) or not _is_plain(
+                        pairs.values.address, value, value_end
                     ):
                         return -1
                     if name_end > name and value_end > value:
@@ -177,22 +184,19 @@ class Encoder:
     def _write(self, row: int, out: Any, at: int, size: int) -> None:
         start = self.body.start(row)
         body_size = self.body.end(row) - start
-        _put32(out, at, size)
-        _put32(out, at + 4, 0)
-        _put32(out, at + 8, 0)
-        _put32(out, at + 12, 0)
-        _put32(out, at + 16, body_size)
-        place = _copy(out, at + _HEAD, self.body.data, start, body_size)
-        properties = at + size - place - 2
-        out[place] = properties >> 8
-        out[place + 1] = properties & 0xFF
+        raw.put_u32(out, at, size)
+        raw.put_i64(out, at + 4, 0)
+        raw.put_u32(out, at + 12, 0)
+        raw.put_u32(out, at + 16, body_size)
+        place = _copy(out, at + _HEAD, self.body.address, start, body_size)
+        raw.put_u16(out, place, at + size - place - 2)
         place += 2
         for text in self.texts:
             start = text.start(row)
             if start >= 0 and text.end(row) > start:
-                place = _copy(out, place, text.name, 0, len(text.name))
+                place = _copy(out, place, text.name_address, 0, text.name_size)
                 out[place] = 1
-                place = _copy(out, place + 1, text.data, start, text.end(row) - start)
+                place = _copy(out, place + 1, text.address, start, text.end(row) - start)
                 out[place] = 2
                 place += 1
         if self.pairs is not None:
@@ -212,9 +216,9 @@ class Encoder:
                     name_size = pairs.names.end(entry) - name
                     value_size = pairs.values.end(entry) - value
                     if name_size > 0 and value_size > 0:
-                        place = _copy(out, place, pairs.names.data, name, name_size)
+                        place = _copy(out, place, pairs.names.address, name, name_size)
                         out[place] = 1
-                        place = _copy(out, place + 1, pairs.values.data, value, value_size)
+                        place = _copy(out, place + 1, pairs.values.address, value, value_size)
                         out[place] = 2
                         place += 1
             entry += 1
@@ -222,16 +226,13 @@ class Encoder:
 
     def _write_unique(self, row: int, out: Any, place: int) -> None:
         number = self.base + row
-        place = _copy(out, place, self.unique_name, 0, 9)
-        for index in range(8):
-            place = _hex(out, place, self.origin[index])
-        place = _hex(out, place, (number >> 24) & 0xFF)
-        place = _hex(out, place, (number >> 16) & 0xFF)
-        for index in range(4):
-            place = _hex(out, place, self.time[index])
-        place = _hex(out, place, (number >> 8) & 0xFF)
-        place = _hex(out, place, number & 0xFF)
+        place = _copy(out, place, self.unique_address, 0, _UNIQUE_SIZE - 1)
         out[place] = 2
+        place -= 32
+        _hex(out, place + 16, (number >> 24) & 0xFF)
+        _hex(out, place + 18, (number >> 16) & 0xFF)
+        _hex(out, place + 28, (number >> 8) & 0xFF)
+        _hex(out, place + 30, number & 0xFF)
 
 
 def hash_rows(keys: Spans, count: int, queue_count: int, out: Any) -> int:
@@ -279,21 +280,12 @@ def _is_plain(data: Any, at: int, end: int) -> bool:
 
 
 def _copy(out: Any, at: int, data: Any, start: int, size: int) -> int:
-    for index in range(size):
-        out[at + index] = data[start + index]
+    raw.copy_bytes(out, at, data, start, size)
     return at + size
 
 
-def _put32(out: Any, at: int, value: int) -> None:
-    out[at] = (value >> 24) & 0xFF
-    out[at + 1] = (value >> 16) & 0xFF
-    out[at + 2] = (value >> 8) & 0xFF
-    out[at + 3] = value & 0xFF
-
-
-def _hex(out: Any, at: int, value: int) -> int:
+def _hex(out: Any, at: int, value: int) -> None:
     high = value >> 4
     low = value & 15
     out[at] = high + 48 if high < 10 else high + 55
     out[at + 1] = low + 48 if low < 10 else low + 55
-    return at + 2
