@@ -52,7 +52,7 @@ def _delete_old_files(cluster: ClusterThread) -> int:
     with closing(Brokers(given.access)) as brokers:
         request = Command.request(RequestCode.DELETE_EXPIRED_COMMITLOG)
         assert brokers.wire(cluster.addresses[0]).call(request).code == 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while (first := brokers.first_offsets([QUEUE])[QUEUE]) <= FIRST:
             assert time.monotonic() < deadline, "nothing is deleted"
             time.sleep(0.05)

@@ -90,7 +90,7 @@ class Standalone:
             )
 
     def _wait(self, workers: int) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 180
         while True:
             try:
                 if self.state()["aliveworkers"] >= workers:

@@ -216,7 +216,7 @@ def test_a_restarted_broker_does_not_end_a_stream(
         .start()
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while len(query.recentProgress) < 2:
             assert time.monotonic() < deadline and query.isActive
             time.sleep(0.05)
