@@ -276,7 +276,11 @@ def leave_out(
             if length <= longest:
                 at = borders[length]
                 end = borders[length + 1]
-                while at < end and not raw.same_bytes(known, at, source, start, length):
+                while at < end and (
+                    known[at] != source[start]
+                    or known[at + length - 1] != source[start + length - 1]
+                    or not raw.same_bytes(known, at, source, start, length)
+                ):
                     at += length
                 if at < end:
                     continue
