@@ -71,3 +71,15 @@ def serve_loads(wake_fd: int, done_fd: int, orders: Any, room: int) -> None:
         libc.madvise(ctypes.c_void_p(words[at]), ctypes.c_size_t(words[at + 1]), _POPULATE_READ)
         done += 1
         os.eventfd_write(done_fd, 1)
+
+
+def send_now(fd: int, buffers: list[Any]) -> int:
+    """Send what a socket that does not block takes at once; how many bytes of all are left.
+
+    A socket that is broken takes nothing: whoever owns it finds out with the next write.
+    """
+    whole = b"".join(buffers)
+    try:
+        return len(whole) - os.write(fd, whole)
+    except OSError:
+        return len(whole)

@@ -35,7 +35,7 @@ from contrailmq.net.calls import Calls
 from contrailmq.net.endpoint import Buffer, Endpoint
 from contrailmq.net.inlet import Inlet
 from contrailmq.net.outlet import Outlet
-from contrailmq.net.peer import host_bytes, host_text, keep_alive
+from contrailmq.net.peer import host_bytes, host_text, keep_alive, plain_socket
 from contrailmq.net.wire import buffers_of, reply_buffers
 from contrailmq.protocol.command import ONEWAY_FLAG, Command
 
@@ -210,6 +210,8 @@ class Connection(asyncio.BufferedProtocol):
             self._loop, self._transport, self._limits, on_overflow=self._on_overflow
         )
         self._reads.write = self._transport.write
+        self._reads.waiting = self._transport.get_write_buffer_size
+        self._reads.fd = plain_socket(transport)
         peer = transport.get_extra_info("peername")
         self.peer, self.peer_host = host_text(peer), host_bytes(peer)
         self.local = host_text(transport.get_extra_info("sockname"))
@@ -228,6 +230,7 @@ class Connection(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         self._transport = self._outlet = self._reads.write = None
+        self._reads.fd = -1
         self._inlet.close()
         self._endpoint.closed(self)
         if self._until_closed is not None and not self._until_closed.done():

@@ -31,6 +31,14 @@ def keep_alive(transport: asyncio.BaseTransport) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
+def plain_socket(transport: asyncio.BaseTransport) -> int:
+    """The descriptor of a socket that takes the bytes as they are; -1 under TLS, or without one."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or transport.get_extra_info("sslcontext") is not None:
+        return -1
+    return int(sock.fileno())
+
+
 def _split(name: Any) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int] | None:
     if not isinstance(name, tuple) or len(name) < 2:
         return None
