@@ -39,6 +39,13 @@ def test_every_row_has_every_column(spark: Any, cluster: ClusterThread) -> None:
         assert len(row.message_id) == 32
     places = {(row.broker, row.queue_id, row.queue_offset) for row in rows}
     assert len(places) == 5000
+    own = _read(spark, cluster, topics="orders", properties="own").collect()
+    assert len(own) == len(rows)
+    for row in own:
+        number = int(row.properties["n"])
+        colour = "blue" if number % 3 else "red"
+        assert row.properties == {"n": str(number), "colour": colour}
+        assert (row.tags, row.keys) == (f"t{number % 2}", f"k{number}")
 
 
 def test_ways_to_begin_and_to_end(spark: Any, cluster: ClusterThread) -> None:
