@@ -22,7 +22,7 @@ from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Lock
-from contrailmq.store.flush import BufferCommit, Fence, LogFlush, QueueFlush
+from contrailmq.store.flush import SYNC_THREADS, BufferCommit, Fence, LogFlush, QueueFlush
 from contrailmq.store.group_commit import GroupCommit, Outcome
 from contrailmq.store.index import Indexes
 from contrailmq.store.keep import Keeping
@@ -81,7 +81,7 @@ class Store(ReadCalls):
         """Lock the directory, load it, recover, be ready. On failure nothing is left open."""
         self._lock = self.files.lock(self.layout.lock)
         try:
-            self._executor = ThreadPoolExecutor(2, thread_name_prefix="store")
+            self._executor = ThreadPoolExecutor(SYNC_THREADS + 1, thread_name_prefix="store")
             self._checkpoint = Checkpoint(self.files, self.layout.checkpoint)
             was_killed = self.files.exists(self.layout.abort)
             self.log.load()
