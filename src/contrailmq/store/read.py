@@ -76,7 +76,6 @@ class Reading:
         seen = self._choose(queue, units, count=count, matcher=matcher, watched=True)
         if gatherer.status == COLD:
             seen = self._choose(queue, units, count=count, matcher=matcher, watched=False)
-        disk_before = self.disk_before
         return GetResult(
             _STATUS.get(gatherer.status, GetStatus.NO_MATCHED_MESSAGE),
             offset + seen,
@@ -84,7 +83,7 @@ class Reading:
             high,
             gatherer.copy(),
             gatherer.count,
-            gatherer.last_offset >= 0 and gatherer.last_offset < disk_before,
+            0 <= gatherer.last_offset < gatherer.end_offset - self.memory_size,
         )
 
     def find_cold(
@@ -125,21 +124,18 @@ class Reading:
         """Select what a pull may have; how many units were looked at."""
         buffer, start, end = units
         end = min(end, start + self._span(count))
-        if matcher is not None and (
-            queue.ext is not None or (matcher.record_matters and matcher.program is None)
-        ):
-            return self._select(
-                queue, (buffer, start, end), count=count, matcher=matcher, watched=watched
-            )
         codes = program = None
         if matcher is not None:
+            if queue.ext is not None or (matcher.record_matters and matcher.program is None):
+                return self._select(
+                    queue, (buffer, start, end), count=count, matcher=matcher, watched=watched
+                )
             codes = matcher.tag_codes
             program = matcher.program if matcher.record_matters else None
         gatherer = self._log.gatherer
         gatherer.watched = watched
-        return gatherer.select(
-            buffer, start, end, count, self.limits, self.disk_before, codes, program
-        )
+        disk_before = gatherer.end_offset - self.memory_size
+        return gatherer.select(buffer, start, end, count, self.limits, disk_before, codes, program)
 
     @property
     def disk_before(self) -> int:
