@@ -146,8 +146,10 @@ class Bench:
         if self.wanted("parquet"):
             self.noop(self.store_frame(None).write.mode("overwrite"), parquet=True)
         self.measure("parquet scan of the same rows", self.parquet)
-        if self.wanted("micro-batch"):
-            self.small_batches()
+        if self.wanted("small micro-batch"):
+            self.small_batches("small micro-batch", lambda stream: stream.format("noop"))
+        if self.wanted("small micro-batch, topic to topic"):
+            self.small_batches("small micro-batch, topic to topic", self.to_topic)
 
     def wanted(self, name: str) -> bool:
         """Whether a measurement was asked for."""
@@ -328,35 +330,44 @@ class Bench:
         """The same rows from Parquet."""
         return self.noop(self.spark.read.parquet(str(self.folder / "parquet")).write)
 
-    def small_batches(self) -> None:
+    def to_topic(self, stream: Any) -> Any:
+        """A stream that writes to a topic effectively once."""
+        create_topic(self.broker, "small_out", 2)
+        return stream.format("rocketmq").options(
+            nameServers=self.broker.name_servers, topic="small_out", delivery="effectively-once"
+        )
+
+    def small_batches(self, name: str, into: Callable[[Any], Any]) -> None:
         """Micro-batches of a few rows, and triggers that find nothing."""
-        create_topic(self.broker, "small", 2)
+        topic = f"small_{time.time_ns()}"
+        create_topic(self.broker, topic, 2)
         frame = (
             self.spark.readStream.format("rocketmq")
-            .options(
-                nameServers=self.broker.name_servers, topics="small", startingOffsets="earliest"
-            )
+            .options(nameServers=self.broker.name_servers, topics=topic, startingOffsets="earliest")
             .load()
         )
         query = (
-            frame.writeStream.format("noop")
+            into(frame.writeStream)
             .option("checkpointLocation", tempfile.mkdtemp(dir=self.folder))
             .trigger(processingTime="20 milliseconds")
             .start()
         )
         for _ in range(40):
-            self.write_to("small", 200)
+            self.write_to(topic, 200)
             query.processAllAvailable()
         time.sleep(2)
         progress = [dict(p) if not isinstance(p, dict) else p for p in query.recentProgress]
         query.stop()
         busy = [p["durationMs"] for p in progress if p["numInputRows"] > 0][15:]
         idle = [p["durationMs"] for p in progress if p["numInputRows"] == 0][3:]
-        for name, found in (("small micro-batch", busy), ("empty trigger", idle)):
+        for kind, found in (
+            (name, busy),
+            (name.replace("small micro-batch", "empty trigger"), idle),
+        ):
             times = [durations["triggerExecution"] for durations in found]
             if times:
                 self.emit(
-                    name=name,
+                    name=kind,
                     median_ms=statistics.median(times),
                     best_ms=min(times),
                     count=len(times),
