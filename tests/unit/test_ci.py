@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -61,7 +63,11 @@ def test_a_failure_does_not_stop_the_others(folder: Path) -> None:
 
 
 def _is_gone(folder: Path) -> bool:
+    """Whether the step's process has ended, or does so soon: it was told to, not waited for."""
     number = int((folder / "endless").read_text())
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{number}").exists() and time.monotonic() < deadline:
+        threading.Event().wait(0.05)
     return not Path(f"/proc/{number}").exists()
 
 
