@@ -38,7 +38,7 @@ from contrailmq import (
     ReceivedMessage,
     Sql,
 )
-from contrailmq.errors import ContrailError
+from contrailmq.errors import ContrailError, NoRoute
 
 PLAIN, DELAYED, HALVES = "soak", "soak-delayed", "soak-halves"
 CONF = {
@@ -49,6 +49,7 @@ CONF = {
 SAMPLE_S = 5.0
 WARM_S = 60.0
 SETTLE_S = 60
+REGISTERED_S = 30
 GROWTH_MAX = 6_000_000
 FILES_MAX = 16
 WRONG_MAX = 20
@@ -110,7 +111,7 @@ class Soak:
                 Producer("soak", name_servers=self._servers, check=lambda message: True)
             )
             for topic in self.sent:  # topics come to be before their readers
-                await self._send(producer, topic)
+                await self._send_first(producer, topic)
             for consumer in self._consumers():
                 await stack.enter_async_context(consumer)
             lite = await stack.enter_async_context(
@@ -232,6 +233,14 @@ class Soak:
         keys = str(time.time_ns() // 1_000_000 - 1000)
         await producer.send(self._message(topic, numbers[0], keys=keys))
         self._is_sent(topic, numbers, "single")
+
+    async def _send_first(self, producer: Producer, topic: str) -> None:
+        """A broker answers a moment before its name server knows it."""
+        async with asyncio.timeout(REGISTERED_S):
+            while True:
+                with contextlib.suppress(NoRoute):
+                    return await self._send(producer, topic)
+                await asyncio.sleep(0.05)
 
     async def _singles(self, producer: Producer) -> None:
         for _ in range(2):
