@@ -22,6 +22,7 @@ from contrailmq import (
 )
 from contrailmq.client.consumer.delivery import going_on
 from contrailmq.client.consumer.member import CLUSTERING, Member
+from contrailmq.client.consumer.puller import Puller, PullWish
 from contrailmq.client.consumer.subscription import start_position
 from contrailmq.client.consumer.work import Inbox, QueueWork
 from contrailmq.client.offset_store import NOT_FOUND
@@ -100,6 +101,34 @@ def test_offsets_are_committed_while_a_consumer_runs() -> None:
                         await asyncio.sleep(0.02)
 
     asyncio.run(main())
+
+
+def test_a_pull_commits_only_what_no_later_commit_can_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    wishes: list[PullWish] = []
+    pull = Puller.pull
+
+    async def noted(self: Puller, queue: MessageQueue, wish: PullWish, **more: Any) -> Any:
+        if queue.topic == "T":
+            wishes.append(wish)
+        return await pull(self, queue, wish, **more)
+
+    async def main() -> None:
+        async with filled(0) as (servers, producer, queue):
+            async with PushConsumer(
+                "g", topics="T", name_servers=servers, start_from="first"
+            ) as consumer:
+                loop = aiter(consumer)
+                for number in range(3):  # each is in hand while the pull for the next is sent
+                    await producer.send(Message("T", b"%d" % number), queue=queue)
+                    assert (await anext(loop)).body == b"%d" % number
+                    await until(lambda: max(w.offset for w in wishes) > number)  # noqa: B023
+            async with PullConsumer("g", name_servers=servers) as look:
+                await look.queues("T")
+                assert await look.committed(queue) == 3
+
+    monkeypatch.setattr(Puller, "pull", noted)
+    asyncio.run(main())
+    assert {wish.commit_offset for wish in wishes if wish.commit_offset != wish.offset} == {-1}
 
 
 @pytest.mark.parametrize("ordered", [False, True])

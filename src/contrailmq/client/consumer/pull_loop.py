@@ -80,14 +80,16 @@ class PullLoop:
 
     async def _pull(self, work: QueueWork) -> None:
         cache = work.cache
-        commit = cache.commit_offset() if self._commits else -1
+        # Only when nothing is in hand: a broker may carry this commit out after the one of a close,
+        # which waits for another thread (seen with Java's: the last message came again).
+        commits = self._commits and cache.commit_offset() == cache.next_offset
         wish = PullWish(
             offset=cache.next_offset,
             count=self._settings.pull_count,
             size=self._settings.pull_size,
             suspend_s=self._settings.suspend_s,
             timeout_s=self._settings.pull_timeout_s,
-            commit_offset=commit if commit > 0 else -1,
+            commit_offset=cache.next_offset if commits and cache.next_offset > 0 else -1,
             send_subscription=self._lite,
             lite=self._lite,
         )
