@@ -35,6 +35,7 @@ def small() -> Iterator[ClusterThread]:
             "mappedFileSizeCommitLog": str(256 * 1024),
             "mappedFileSizeConsumeQueue": str(20 * 500),
             "fileReservedTime": "0",
+            "deleteWhen": f"{(time.localtime().tm_hour + 12) % 24:02}",  # not by itself
             "cleanResourceInterval": "100",
             "deleteCommitLogFilesInterval": "1",
             "deleteConsumeQueueFilesInterval": "1",
