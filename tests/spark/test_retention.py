@@ -57,8 +57,9 @@ def _delete_old_files(cluster: ClusterThread) -> int:
         while (first := brokers.first_offsets([QUEUE])[QUEUE]) <= FIRST:
             assert time.monotonic() < deadline, "nothing is deleted"
             time.sleep(0.05)
-        time.sleep(0.5)  # some rounds more
-        first = brokers.first_offsets([QUEUE])[QUEUE]
+        for _ in range(8):  # a request is twenty rounds, a tenth of a second apart
+            time.sleep(0.5)
+            first = brokers.first_offsets([QUEUE])[QUEUE]
     assert FIRST < first < LAST
     return first
 
