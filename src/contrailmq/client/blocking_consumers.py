@@ -108,7 +108,7 @@ class PushConsumer(Bridge):
         self._call(self._twin.commit)
 
     def wait_assigned(self, timeout_s: float = 10.0) -> list[MessageQueue]:
-        """Wait until at least one queue is ours."""
+        """Wait until the queues were divided and some of them are ours; all that are."""
         return self._call(lambda: self._twin.wait_assigned(timeout_s))
 
     @property

@@ -103,6 +103,20 @@ def test_offsets_are_committed_while_a_consumer_runs() -> None:
     asyncio.run(main())
 
 
+def test_an_assignment_is_waited_for_until_it_is_whole() -> None:
+    async def main() -> None:
+        async with (
+            filled(0) as (servers, producer, _),
+            PushConsumer("g", topics="Late", name_servers=servers) as consumer,
+        ):
+            assigned = asyncio.create_task(consumer.wait_assigned())
+            await producer.send(Message("Late", b"make the topic"))
+            assert [queue.queue_id for queue in await assigned] == [0, 1, 2, 3]
+            assert await consumer.wait_assigned(0.0) == consumer.assignment
+
+    asyncio.run(main())
+
+
 def test_a_pull_commits_only_what_no_later_commit_can_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     wishes: list[PullWish] = []
     pull = Puller.pull

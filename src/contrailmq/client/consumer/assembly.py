@@ -123,7 +123,6 @@ class Engine:
         )
         self._started = self._closed = False
         self._stopped = asyncio.Event()
-        self.has_queues = asyncio.Event()
         self.settling: Settling | None = None
         self._now: Callable[[], float] = lambda: 0.0  # the loop's, once there is one
 
@@ -236,6 +235,10 @@ class Engine:
         retry = retry_topic(self._shape.group)
         return sorted(queue for queue in self._holdings.works if queue.topic != retry)
 
+    async def wait_assigned(self) -> None:
+        """Wait for the end of the first round that gave us queues."""
+        await self._member.has_queues.wait()
+
     def works(self) -> dict[MessageQueue, QueueWork]:
         """All queues that are ours, with what is going on with them."""
         return self._holdings.works
@@ -259,8 +262,6 @@ class Engine:
     async def take(self, queue: MessageQueue, offset: int) -> None:
         """Begin to pull a queue."""
         self._locks.stamp(self._holdings.hold(queue, offset))
-        if queue.topic != retry_topic(self._shape.group):
-            self.has_queues.set()
 
     async def revoke(self, queue: MessageQueue) -> None:
         """Stop pulling, commit, and let the queue go."""

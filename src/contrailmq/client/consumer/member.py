@@ -89,6 +89,7 @@ class Member:
         self.model = model
         self.subscriptions = subscriptions
         self.assigned: dict[MessageQueue, None] = {}
+        self.has_queues = asyncio.Event()  # a round is over in which topics gave us queues
         self.mismatches = MismatchWatch(session, group, subscriptions)
 
     def attach(self, owner: Owner, offsets: OffsetStore) -> None:
@@ -169,6 +170,8 @@ class Member:
                 settled = False
                 log.warning("rebalance failed topic=%s error=%s", topic, error)
         self._failed_rounds = 0 if settled else self._failed_rounds + 1
+        if any(not is_retry_topic(queue.topic) for queue in self.assigned):
+            self.has_queues.set()
         if self._owner is not None and len(self._ids) > 1:
             await self.mismatches.look(self._any_broker(), members=self._ids)
 

@@ -166,9 +166,9 @@ class PushConsumer:
         return self._engine.client_id
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> list[MessageQueue]:
-        """Wait until at least one queue is ours."""
+        """Wait until the queues were divided and some of them are ours; all that are."""
         async with asyncio.timeout(timeout_s):
-            await self._engine.has_queues.wait()
+            await self._engine.wait_assigned()
         return self._engine.assignment()
 
     def _started(self, begin: Callable[[], Loop[T]]) -> Loop[T]:
