@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -14,9 +15,13 @@ import pytest
 
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
+from contrailmq.protocol.message import decode_record
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.loss import Losses, MessagesLost
 from contrailmq.spark.options import source_options
+from contrailmq.spark.planning import QueueRange
+from contrailmq.spark.pull import Puller, Subscription
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 
@@ -45,6 +50,41 @@ def small() -> Iterator[ClusterThread]:
         yield found
     finally:
         found.close()
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_what_is_gone_is_said_before_the_queue_knows_it(
+    small: ClusterThread, tolerant: bool, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Files of the log go first; until the queue follows, the broker says to look further on."""
+    monkeypatch.setattr("contrailmq.store.keep.Keeping.trim", lambda keeping: [])
+    small.create_topic("orders", queues=1)
+    send(small.name_servers, "orders", range(LAST), size=300)
+    given = source_options({"nameServers": small.name_servers, "topics": "orders"})
+    with closing(Brokers(given.access)) as brokers:
+        request = Command.request(RequestCode.DELETE_EXPIRED_COMMITLOG)
+        assert brokers.wire(small.addresses[0]).call(request).code == 0
+        logs = small.stores[0] / "commitlog"
+        deadline = time.monotonic() + 120
+        while min(path.name for path in logs.iterdir()) < "00000000000001000000":
+            assert time.monotonic() < deadline, "nothing is deleted"
+            time.sleep(0.05)
+        assert brokers.first_offsets([QUEUE]) == {QUEUE: 0}
+        pulled = Puller(brokers, Subscription("g"), losses=Losses(fail=not tolerant)).read(
+            [QueueRange(QUEUE, 7, LAST)]
+        )
+        if not tolerant:
+            with pytest.raises(MessagesLost, match="queue 0: offsets 7 to"):
+                list(pulled)
+            return
+        found = []
+        for group in pulled:
+            found += [decode_record(group.data, at).queue_offset for at in group.positions]
+    assert found == list(range(found[0], LAST)) and found[0] > FIRST
+    losses = [re.search(LOST, record.getMessage()) for record in caplog.records]
+    said = [(int(loss[1]), int(loss[2]) + 1) for loss in losses if loss]
+    assert said[0][0] == 7 and said[-1][1] == found[0]
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(said))
 
 
 def _delete_old_files(cluster: ClusterThread) -> int:

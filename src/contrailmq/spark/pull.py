@@ -28,7 +28,7 @@ from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.filter.tags import TYPE_SQL92, TYPE_TAG
 from contrailmq.protocol.headers.pull import PullMessageRequest
-from contrailmq.protocol.message import RECORD_SIZE_MIN
+from contrailmq.protocol.message import QUEUE_OFFSET_AT, RECORD_SIZE_MIN
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience
 from contrailmq.spark.lines import Chunk, Line
@@ -49,6 +49,7 @@ HELD_SIZE_MAX: Final = 32 * 1024 * 1024  # of what came in before its turn
 FILTER_COUNT: Final = 1024
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _LENGTHS: Final = struct.Struct(">II")
+_QUEUE_OFFSET: Final = struct.Struct(">q")
 
 
 class Subscription(NamedTuple):
@@ -177,6 +178,10 @@ class _Flow:
         if code == _SUCCESS:
             if following <= start:
                 raise RemoteProtocolError(f"{line.part.queue}: a pull at {start} leads nowhere")
+            if self._subscription.is_all:
+                place = answer.start + QUEUE_OFFSET_AT
+                (first,) = _QUEUE_OFFSET.unpack_from(answer.arena.data, place)
+                self._gone(line, start, first)
             self._learn(chunk, following - start, answer.end - answer.start)
             chunk.at = following
             chunk.bodies.append((answer.arena, answer.start, answer.end))
@@ -185,6 +190,8 @@ class _Flow:
         if code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             if following <= start:
                 raise _TryLater(f"{line.part.queue}: nothing at {start} yet")
+            if self._subscription.is_all:  # nobody filtered: the log has lost them, and the queue
+                self._gone(line, start, following)  # does not know it yet
             chunk.at = following
             return False
         if code == ResponseCode.PULL_NOT_FOUND:
@@ -192,10 +199,7 @@ class _Flow:
         if code == ResponseCode.PULL_OFFSET_MOVED:
             if following <= start:
                 return self._not_there(line, chunk, start)
-            gone_to, said_to = min(following, line.part.end), line.gone_to
-            if gone_to > said_to:  # said once, not for every chunk of it
-                line.gone_to = gone_to
-                self._losses.note_deleted(line.part.queue, max(start, said_to), gone_to)
+            self._gone(line, start, following)
             chunk.at = min(following, chunk.end)
             return False
         error = error_of(code, answer.command.remark)
@@ -203,6 +207,13 @@ class _Flow:
             raise _TryLater(f"{line.part.queue} at {start}: {error}")
         error.add_note(f"pulling {line.part.queue} at {start}")
         raise error
+
+    def _gone(self, line: Line, start: int, first: int) -> None:
+        """The broker has nothing from ``start`` to before ``first``, if that is behind it."""
+        gone_to, said_to = min(first, line.part.end), max(start, line.gone_to)
+        if gone_to > said_to:  # said once, not for every chunk of it
+            line.gone_to = gone_to
+            self._losses.note_deleted(line.part.queue, said_to, gone_to)
 
     def _not_there(self, line: Line, chunk: Chunk, start: int) -> bool:
         """The broker says the queue ends before what it had when the query was planned."""
