@@ -24,10 +24,10 @@ from contrailmq.store.view_tail import (
     SCHEDULE_TOPIC,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
+    LogTail,
 )
 
 _UNITS_AT_ONCE: Final = 8192
-_UNITS_A_PAGE: Final = 204
 _WRONG: Final = {
     scan.BAD_SIZE: "the record there has another size",
     scan.BAD_PLACE: "the record there has another queue or queue offset",
@@ -62,40 +62,48 @@ def check_queues(
 def check_nothing_missing(reader: StoreReader, ends: QueueEnds, report: Report) -> None:
     """Every record of the log that belongs into a queue must be there.
 
-    What the newest unit of all queues does not reach is late, not missing.  Records older than the
-    newest of their queue may be of a topic that was deleted and created again.
+    Of a broker that runs or was killed, what the newest unit of all queues does not reach is late,
+    not missing; a clean stop leaves nothing behind.  Records older than the newest of their queue
+    may be of a topic that was deleted and created again.
     """
-    late = reader.tail.start if reader.was_killed else reader.table.derived_end()
+    late = reader.tail.start if reader.was_killed else reader.max_offset
     known = _known_topics(reader)
-    missing: dict[QueueKey, int] = {}
+    missing: dict[QueueKey, tuple[int, int]] = {}
     for offset, record in reader.log_records(end=min(late, reader.max_offset)):
         facts = scan.fields(record, 0)
-        if facts[3] & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or facts[3] & INNER_BATCH:
+        if facts[3] & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             continue
         topic = bytes(record[facts[7] : facts[7] + facts[8]]).decode("utf-8", "replace")
         key = (topic, facts[1])
-        end = ends.plain.get(key, 0)
-        if facts[2] < end or key in missing or topic not in known:
-            continue
-        view = reader.table.plain.get(key)
-        if view is None or end <= view.first or offset > view.unit(end - 1).offset:
-            missing[key] = offset
-    for key, offset in sorted(missing.items()):
+        is_batch = bool(facts[3] & INNER_BATCH)
+        if key in missing or topic not in known or (key in ends.batches and not is_batch):
+            continue  # a topic of batches has no place for anything else
+        end, newest = _last_of_batches(ends, key) if is_batch else _last(reader, ends, key)
+        if facts[2] >= end and offset > newest:
+            missing[key] = offset, end
+    for key, (offset, end) in sorted(missing.items()):
         segment = reader.log.find_segment(offset)
         assert segment is not None
-        report.damage(
-            segment.path,
-            offset - segment.offset,
-            f"this record is not in {key[0]} queue {key[1]}, which ends at "
-            f"{ends.plain.get(key, 0)}",
-        )
+        text = f"this record is not in {key[0]} queue {key[1]}, which ends at {end}"
+        report.damage(segment.path, offset - segment.offset, text)
+
+
+def _last(reader: StoreReader, ends: QueueEnds, key: QueueKey) -> tuple[int, int]:
+    """The queue offset a queue ends at, and the log offset of its last record; -1 without one."""
+    view, end = reader.table.plain.get(key), ends.plain.get(key, 0)
+    return end, -1 if view is None or end <= view.first else view.unit(end - 1).offset
+
+
+def _last_of_batches(ends: QueueEnds, key: QueueKey) -> tuple[int, int]:
+    units = ends.batches.get(key)
+    return (units[-1].base + units[-1].messages, units[-1].offset) if units else (0, -1)
 
 
 def _known_topics(reader: StoreReader) -> set[str]:
     """Topics that exist; records of others were left behind when their topic was deleted."""
     config = reader.config("topics.json")
     table = config.get("topicConfigTable") if isinstance(config, dict) else None
-    return {topic for topic, _ in reader.table.plain} | set(table or ())
+    return {topic for topic, _ in (*reader.table.plain, *reader.table.batches)} | set(table or ())
 
 
 class _QueueCheck:
@@ -180,19 +188,23 @@ class _QueueCheck:
                 self._wrong(start + number, unit, f"{code} is not the code of the record's tags")
 
     def _check_holes(self, written: int) -> None:
-        """After the last unit everything must be untouched: one unit a page is looked at."""
-        starts, size = self._view.files.starts, self._view.files.file_size
-        limit = (starts[-1] + size) // QUEUE_UNIT if starts else 0
+        """After the last unit everything must be untouched."""
         if self._reader.is_live:
             return
-        for queue_offset in range(written, limit, _UNITS_A_PAGE):
-            unit = self._view.unit(queue_offset)
-            if unit.size != 0 or unit.offset != 0:
-                path, position = self._view.place(queue_offset)
-                self._report.damage(
-                    path, position, f"a unit at queue offset {queue_offset}, after unwritten ones"
-                )
-                return
+        files = self._view.files
+        for start in files.starts:
+            data = files.data(start)
+            if data is None:
+                continue
+            rest = bytes(data[max(written * QUEUE_UNIT - start, 0) :])
+            if rest == bytes(len(rest)):
+                continue
+            queue_offset = (start + len(data) - len(rest.lstrip(b"\0"))) // QUEUE_UNIT
+            path, position = self._view.place(queue_offset)
+            self._report.damage(
+                path, position, f"a unit at queue offset {queue_offset}, after unwritten ones"
+            )
+            return
 
 
 def _check_files(files: QueueFiles, unit_size: int, report: Report) -> None:
@@ -221,13 +233,19 @@ def _check_batches(
     for number, unit in enumerate(ends.batches[view.topic, view.queue_id]):
         report.counts["batch units"] += 1
         path, position = view.place(number)
-        record = reader.log.find_record(unit.offset)
         if unit.offset < reader.min_offset:
             continue
+        record = reader.log.find_record(unit.offset)
         if record is None or len(record) != unit.size:
             report.damage(path, position, f"no record of {unit.size} bytes at {unit.offset}")
-        elif scan.fields(record, 0)[1:3] != (view.queue_id, unit.base):
+            continue
+        derived = LogTail(unit.offset)
+        derived.add(unit.offset, record)
+        wanted = derived.batches.get((view.topic, view.queue_id))
+        if wanted is None or wanted[0].base != unit.base:
             report.damage(path, position, f"the record at {unit.offset} is of another batch")
+        elif wanted[0]._replace(compacted=unit.compacted, reserved=unit.reserved) != unit:
+            report.damage(path, position, f"is not what the record at {unit.offset} says")
         if following is not None and unit.base != following:
             report.damage(path, position, f"begins with {unit.base}, {following} is next")
         following = unit.base + unit.messages

@@ -69,10 +69,11 @@ class LogTail:
         for offset, record in log.records(start, check_crc=check_crc):
             tail.end = offset + len(record)
             tail.count += 1
-            tail._add(offset, record)
+            tail.add(offset, record)
         return tail
 
-    def _add(self, offset: int, record: memoryview) -> None:
+    def add(self, offset: int, record: memoryview) -> None:
+        """Derive the units of one whole record."""
         facts = scan.fields(record, 0)
         size, queue_id, queue_offset, sys_flag, store_ms = facts[:5]
         if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from contrailmq.errors import StoreError
 from contrailmq.store.check import check
 from contrailmq.store.findings import Report, Severity
 from contrailmq.store.reader import StoreReader
+from contrailmq.store.settings import StoreSettings
+from contrailmq.store.store import Store
+from contrailmq.store.types import NewMessage
+from contrailmq.testing.files import SimFiles
+from contrailmq.testing.sim import SimClock, simulate
 from testkit.golden import store_directories
 
 GOLDEN = {directory.name: directory for directory in store_directories()}
@@ -70,6 +76,75 @@ def test_a_changed_unit_is_found_where_it_is(copy: Path, field: int) -> None:
     file = copy / "consumequeue/GoldCleanA/1" / f"{0:020d}"
     _change(file, 20 * 3 + field, bytes([file.read_bytes()[20 * 3 + field] ^ 0xFF]))
     assert ("consumequeue/GoldCleanA/1/" + file.name, 60) in _damages(copy)
+
+
+def test_a_unit_that_was_wiped_is_noticed_wherever_it_is(copy: Path) -> None:
+    file = copy / "consumequeue/GoldCleanA/3" / f"{0:020d}"
+    kept = file.read_bytes()
+    for position in range(0, len(kept), 20):
+        _change(file, position, bytes(20))
+        assert _damages(copy) != [], position
+        file.write_bytes(kept)
+    assert _damages(copy) == []
+
+
+def test_wiped_units_are_noticed_when_a_store_has_no_other_queue() -> None:
+    """Then no newer unit tells where the queue should end: a clean stop does."""
+    files = SimFiles()
+    settings = StoreSettings(root="store", segment_size=65536, queue_file_size=20_000)
+
+    async def write(rng: random.Random) -> None:
+        store = Store(settings, files=files, clock=SimClock())
+        await store.open()
+        for number in range(100):
+            store.put(NewMessage("T", 0, b"%d" % number))
+        await store.aclose()
+
+    simulate(1, write)
+    path = f"store/consumequeue/T/0/{0:020d}"
+    for number in range(100):
+        segment = files.open(path, writable=True)
+        kept = bytes(segment.buffer[number * 20 : number * 20 + 20])
+        segment.buffer[number * 20 : number * 20 + 20] = bytes(20)
+        with StoreReader("store", files=files) as reader:
+            assert not check(reader).is_whole, number
+        segment.buffer[number * 20 : number * 20 + 20] = kept
+        segment.close()
+    with StoreReader("store", files=files) as reader:
+        assert check(reader).is_whole
+
+
+BATCH_UNIT_SIZES = {"offset": 8, "size": 4, "tags": 8, "store time": 8, "base": 8, "messages": 2}
+
+
+@pytest.mark.parametrize("field", BATCH_UNIT_SIZES)
+def test_a_changed_batch_unit_is_found_where_it_is(tmp_path: Path, field: str) -> None:
+    copy = tmp_path / "store"
+    shutil.copytree(GOLDEN["v52-features"].path, copy)
+    (file,) = copy.glob("batchconsumequeue/*/*/*")
+    with StoreReader(copy) as reader:
+        ((topic, queue_id),) = [key for key in reader.queues() if reader.is_batch(*key)]
+        last = 46 * (len(reader.batch_units(topic, queue_id)) - 1)
+    names = list(BATCH_UNIT_SIZES)
+    end = last + sum(BATCH_UNIT_SIZES[name] for name in names[: names.index(field) + 1])
+    _change(file, end - 1, bytes([file.read_bytes()[end - 1] ^ 1]))
+    assert (str(file.relative_to(copy)), last) in _damages(copy)
+
+
+def test_a_batch_that_is_in_no_queue_is_noticed(tmp_path: Path) -> None:
+    copy = tmp_path / "store"
+    shutil.copytree(GOLDEN["v52-features"].path, copy)
+    (file,) = copy.glob("batchconsumequeue/*/*/*")
+    with StoreReader(copy) as reader:
+        ((topic, queue_id),) = [key for key in reader.queues() if reader.is_batch(*key)]
+        last = reader.batch_units(topic, queue_id)[-1]
+        segment = reader.log.find_segment(last.offset)
+    assert segment is not None
+    for position in range(0, file.stat().st_size, 46):
+        if file.read_bytes()[position : position + 8] == last.offset.to_bytes(8, "big"):
+            _change(file, position, bytes(46))
+    place = str(Path(segment.path).relative_to(copy)), last.offset - segment.offset
+    assert _damages(copy) == [place]
 
 
 def test_a_missing_queue_is_noticed(copy: Path) -> None:
