@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from contrailmq.errors import ConfigError, ContrailError, StoreLocked, UsageError
+from contrailmq.errors import ConfigError, ContrailError, DiskFull, StoreLocked, UsageError
 from contrailmq.version import VERSION
 
 DONE: Final = 0
@@ -80,7 +80,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),
 }
 
-_NOT_YOURS: Final = "; choose a folder you may write to (servers take it with --store DIR)"
+_NOT_YOURS: Final = "; choose one that you may use, or become a user who may"
 _REMEDIES: Final[Mapping[int, str]] = {
     errno.EACCES: _NOT_YOURS,
     errno.EPERM: _NOT_YOURS,
@@ -90,6 +90,12 @@ _REMEDIES: Final[Mapping[int, str]] = {
     errno.EMFILE: "; allow more open files: ulimit -n 65536",
     errno.EADDRINUSE: "; is another server running? use it, or take a free port with --port 0",
     errno.EADDRNOTAVAIL: "; give an address of this machine with --host, or 0.0.0.0 for all",
+}
+_NO_FOLDER: Final = "; choose a folder you may write to (servers take it with --store DIR)"
+_NO_ROOM: Final = "; make room there, or choose another folder with --store DIR"
+_SERVER_REMEDIES: Final[Mapping[int, str]] = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR), _NO_FOLDER),
+    errno.ENOSPC: _NO_ROOM,
 }
 _GLOBAL_OPTIONS: Final = """\
   --version        print the version
@@ -124,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        return _fail(error)
+        return _fail(error, args[0] if args else "")
 
 
 def available() -> dict[str, Entry]:
@@ -224,18 +230,23 @@ def _refuse(text: str) -> int:
     return USAGE
 
 
-def _fail(error: Exception) -> int:
+def _fail(error: Exception, name: str) -> int:
+    """Say on one line what went wrong in the command ``name``, and what to do where we know it."""
     text = " ".join(str(error).split())
+    is_server = name in COMMANDS and COMMANDS[name].section == _SERVERS
+    remedies = {**_REMEDIES, **_SERVER_REMEDIES} if is_server else _REMEDIES
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("contrailmq"):
         text = f"the package {error.name} is not installed; pip install 'contrailmq[spark]' has it"
     elif isinstance(error, StoreLocked):
         text += "; stop that one, or give this one another folder with --store DIR"
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        text += _REMEDIES.get(error.errno or 0, "")
+        text += remedies.get(error.errno or 0, "")
+    elif isinstance(error, DiskFull):
+        text += _NO_ROOM
     elif isinstance(error, ConfigError) and isinstance(error.__cause__, OSError):
         if ";" not in text:  # else it has a remedy already
-            text += _REMEDIES.get(error.__cause__.errno or 0, "")
+            text += remedies.get(error.__cause__.errno or 0, "")
     elif not isinstance(error, ContrailError | OSError):
         text = f"{type(error).__name__}: {text} (contrail --debug shows where)"
     print(f"contrail: {text}", file=sys.stderr)

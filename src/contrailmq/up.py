@@ -29,7 +29,7 @@ from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import NameServerSettings
 from contrailmq.net.loop import run
 from contrailmq.store.layout import Layout
-from contrailmq.usage import CommandParser, port, whole
+from contrailmq.usage import CommandParser, listen_fault, port, whole
 
 DEFAULT_STORE: Final = "~/.contrailmq/store"
 PORT_STEP: Final = 10
@@ -133,10 +133,8 @@ async def _name_server(host: str, port: int, kv_config_path: str) -> AsyncIterat
     try:
         await server.start()
     except OSError as error:
-        raise ConfigError(
-            f"port {port} on {host} cannot be used: {os.strerror(error.errno or 0)}; "
-            "is another name server running? use it, or take a free port with --namesrv-port 0"
-        ) from error
+        fault = listen_fault(error, host=host, port=port, option="--namesrv-port")
+        raise ConfigError(fault) from error
     try:
         shown = "127.0.0.1" if host == "0.0.0.0" else host
         yield f"{shown}:{server.port}"

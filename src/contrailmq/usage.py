@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import math
+import os
 import re
+import socket
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -54,6 +57,23 @@ class CommandParser(argparse.ArgumentParser):
             if word.startswith("--") and alike:
                 return f" (did you mean {alike[0]}?)"
         return ""
+
+
+def listen_fault(error: OSError, *, host: str, port: int, option: str) -> str:
+    """Why a server cannot listen there, and what to do about it; ``option`` chooses its port."""
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return (
+            f"{host} is no address of this machine; give one that is with --host: 127.0.0.1 for "
+            "this machine alone, 0.0.0.0 for all of its addresses"
+        )
+    remedy = {
+        errno.EADDRINUSE: (
+            f"; is another server running? use it, or take a free port with {option} 0"
+        ),
+        errno.EACCES: f"; ports below 1024 are root's, take another with {option}",
+    }.get(error.errno or 0, "")
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"port {port} on {host} cannot be used: {reason}{remedy}"
 
 
 def whole(least: int | None = 0, most: int | None = None) -> Callable[[str], int]:

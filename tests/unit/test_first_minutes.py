@@ -6,6 +6,7 @@ Every mistake gets one line that says what to do, and exit code 1; a wrong comma
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from contrailmq import main as command
+from contrailmq.usage import listen_fault
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
 CONTRAIL = [sys.executable, "-m", "contrailmq.main"]
@@ -92,6 +94,54 @@ def test_a_port_that_is_taken(up: dict[str, str], tmp_path: Path) -> None:
     line = _told(_contrail("namesrv", "--host", "127.0.0.1", "--port", taken, *store))
     assert taken in line
     assert "--port 0" in line
+
+
+def test_the_vip_port_that_is_taken(up: dict[str, str], tmp_path: Path) -> None:
+    above = int(_port(up["broker"])) + 2
+    ports = ["--namesrv-port", "0", "--port", str(above)]
+    line = _told(_contrail("up", *ports, "--store", str(tmp_path)))
+    assert f"port {above - 2} on 127.0.0.1 cannot be used" in line
+    assert f"the VIP port of a broker on {above}" in line
+
+
+@pytest.mark.parametrize("server", ["up", "namesrv", "broker"])
+def test_an_address_of_another_machine(server: str, tmp_path: Path) -> None:
+    ports = ["--namesrv-port", "0"] if server == "up" else []
+    line = _told(
+        _contrail(server, *ports, "--port", "0", "--host", "192.0.2.1", "--store", str(tmp_path))
+    )
+    assert "192.0.2.1 is no address of this machine" in line
+    assert "with --host" in line
+
+
+@pytest.mark.parametrize("server", ["up", "broker"])
+def test_a_name_where_an_address_is_needed(server: str, tmp_path: Path) -> None:
+    ports = ["--namesrv-port", "0"] if server == "up" else []
+    line = _told(
+        _contrail(server, *ports, "--port", "0", "--host", "localhost", "--store", str(tmp_path))
+    )
+    assert "expected an IP address, for example 127.0.0.1" in line
+
+
+def test_why_a_server_cannot_listen() -> None:
+    """Each reason has its own remedy."""
+
+    def told(error: OSError) -> str:
+        return listen_fault(error, host="127.0.0.1", port=80, option="--port")
+
+    assert "take another with --port" in told(PermissionError(errno.EACCES, "no"))
+    assert "a free port with --port 0" in told(OSError(errno.EADDRINUSE, "no"))
+    assert "no address of this machine" in told(OSError(errno.EADDRNOTAVAIL, "no"))
+    assert "no address of this machine" in told(socket.gaierror(-2, "no such name"))
+    assert told(OSError(errno.EIO, "no")).endswith("cannot be used: Input/output error")
+
+
+@pytest.mark.parametrize("server", ["up", "namesrv", "broker"])
+def test_a_file_of_settings_that_cannot_be_read(server: str, tmp_path: Path) -> None:
+    line = _told(_contrail(server, "-c", str(tmp_path / "nowhere.conf")))
+    assert "nowhere.conf: No such file or directory; -c takes a file you may read" in line
+    line = _told(_contrail(server, "-c", str(tmp_path)))
+    assert "Is a directory; -c takes a file you may read" in line
 
 
 def test_a_store_that_is_in_use(up: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from contrailmq import main as command
-from contrailmq.errors import ConfigError, StoreLocked
+from contrailmq.errors import ConfigError, DiskFull, StoreLocked
 from contrailmq.version import VERSION
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
@@ -127,6 +127,22 @@ def test_a_failure_is_one_line_and_exit_code_1(
     assert capsys.readouterr().err.splitlines() == [line]
 
 
+@pytest.mark.parametrize("name", ["up", "send"])
+def test_the_remedy_fits_the_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server is given another folder; what others cannot read may be any file."""
+
+    def told(error: Exception) -> str:
+        assert command._fail(error, name) == 1
+        [line] = capsys.readouterr().err.splitlines()
+        return line
+
+    refused = told(PermissionError(13, "Permission denied", "/x"))
+    assert refused.startswith("contrail: /x: Permission denied; choose")
+    assert ("--store DIR" in refused) == (name == "up")
+    assert "make room there" in told(OSError(28, "No space left on device"))
+    assert "make room there" in told(DiskFull("no room for /x: 3 of 5 bytes free"))
+
+
 def test_debug_shows_the_stack_trace(probe: pytest.MonkeyPatch) -> None:
     def run(argv: Sequence[str]) -> int:
         raise ConfigError("bad")
@@ -178,8 +194,8 @@ def test_a_slip_of_the_fingers_gets_a_guess(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        (PermissionError(13, "Permission denied", "/srv/x"), "a folder you may write to"),
-        (OSError(30, "Read-only file system", "/srv/x"), "a folder you may write to"),
+        (PermissionError(13, "Permission denied", "/srv/x"), "one that you may use"),
+        (OSError(30, "Read-only file system", "/srv/x"), "one that you may use"),
         (OSError(28, "No space left on device", "/srv/x"), "make room"),
         (OSError(98, "('/srv/x', 9876): address already in use"), "--port 0"),
         (OSError(99, "('/srv/x', 9876): cannot assign requested address"), "--host"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -40,6 +39,7 @@ from contrailmq.store.files import Files, OsFiles
 from contrailmq.store.layout import Layout
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
+from contrailmq.usage import listen_fault
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class Broker:
         stack.push_async_callback(client.aclose)
         parts = self._parts = build_parts(
             tables, store, saving,
-            identity=identity, store_settings=self._store_settings, client=client,
+            identity=identity, client=client,
             configuration=self._configuration(tables, store), rng=self._rng,
         )  # fmt: skip
         self._connect_parts(parts)
@@ -178,32 +178,38 @@ class Broker:
 
     async def _identify(self) -> Identity:
         settings = self._settings
-        port = settings.listen_port or await self._free_port()
         ip = settings.advertised_ip
         try:
-            host = host_bytes(ip, port)
+            host_bytes(ip, 0)
         except Exception as error:
-            raise ConfigError(f"brokerIP1 = {ip!r}: expected an IP address") from error
+            raise ConfigError(
+                f"brokerIP1 = {ip!r}: expected an IP address, for example 127.0.0.1; "
+                "--host takes one too"
+            ) from error
+        port = settings.listen_port or await self._free_port()
         return Identity(
             cluster_name=settings.cluster_name,
             broker_name=settings.broker_name,
             broker_id=settings.broker_id,
             address=f"{ip}:{port}",
             ha_address=f"{settings.ha_ip}:{port + HA_PORT_OFFSET}",
-            store_host=host,
+            store_host=host_bytes(ip, port),
         )
 
     async def _free_port(self) -> int:
         """A port that is free together with its fast port; for tests and first steps."""
+        host = self._settings.bind_address
         for _ in range(FREE_PORT_TRIES):
-            probe = await self._network.listen(asyncio.Protocol, self._settings.bind_address, 0)
+            try:
+                probe = await self._network.listen(asyncio.Protocol, host, 0)
+            except OSError as error:
+                fault = listen_fault(error, host=host, port=0, option="--port")
+                raise ConfigError(fault) from error
             probe.close()
             await probe.wait_closed()
             fast = probe.port - FAST_PORT_OFFSET
             try:
-                second = await self._network.listen(
-                    asyncio.Protocol, self._settings.bind_address, fast
-                )
+                second = await self._network.listen(asyncio.Protocol, host, fast)
             except OSError:
                 continue
             second.close()
@@ -253,12 +259,21 @@ class Broker:
         def on_settings(old: BrokerSettings, new: BrokerSettings) -> None:
             if new.permission != old.permission:
                 tables.topics.version.bump()  # name servers see changed permissions only so
+            queues, creates = new.default_topic_queue_nums, new.auto_create_topic
+            if creates and (queues, creates) != (
+                old.default_topic_queue_nums, old.auto_create_topic
+            ):  # fmt: skip
+                tables.topics.set_template(queues)
             registration.changed()
+
+        def on_store_settings(settings: StoreSettings) -> None:
+            parts.putting.use(settings)
+            tables.revision.bump()  # the fast lanes keep limits of the store
 
         tables.topics.on_change = on_topic
         tables.groups.on_change = lambda group: saving.changed()
         tables.live.on_change = on_settings
-        parts.configuration.on_store = parts.putting.use
+        parts.configuration.on_store = on_store_settings
         if self._settings.calc_filter_bitmap:
             parts.store.derivation.bitmap_of = tables.filters.bitmap
 
@@ -291,11 +306,11 @@ class Broker:
             try:
                 await server.start(self._settings.bind_address, number)
             except OSError as error:
-                raise ConfigError(
-                    f"port {number} on {self._settings.bind_address} cannot be used: "
-                    f"{os.strerror(error.errno or 0)}; is another broker running? "
-                    "--port 0 takes a free one"
-                ) from error
+                host = self._settings.bind_address
+                fault = listen_fault(error, host=host, port=number, option="--port")
+                if number != port:
+                    fault += f" ({number} is the VIP port of a broker on {port}: two below it)"
+                raise ConfigError(fault) from error
             self._stack.push_async_callback(server.aclose)
             if self._server is None:
                 self._server = server

@@ -119,7 +119,7 @@ def read_file(path: Path) -> dict[str, str]:
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+        raise ConfigError(f"{path}: {error.strerror}; -c takes a file you may read") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: {error}") from error
 

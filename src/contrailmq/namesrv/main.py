@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from contrailmq.clock import SystemClock
+from contrailmq.errors import ConfigError
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import Configuration, read_file
 from contrailmq.net.loop import run
-from contrailmq.usage import CommandParser, port
+from contrailmq.usage import CommandParser, listen_fault, port
 
 _EPILOG: Final = """\
 examples:
@@ -97,10 +98,18 @@ async def _serve(configuration: Configuration) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = NameServer(configuration, clock=SystemClock(), rng=random.Random())
-    async with server:
-        host = configuration.settings.bind_address
+    settings = configuration.settings
+    host = settings.bind_address
+    try:
+        await server.start()
+    except OSError as error:
+        fault = listen_fault(error, host=host, port=settings.listen_port, option="--port")
+        raise ConfigError(fault) from error
+    try:
         print(f"The Name Server boot success. Listening on {host}:{server.port}", flush=True)
         await stop.wait()
+    finally:
+        await server.aclose()
 
 
 if __name__ == "__main__":

@@ -134,8 +134,10 @@ def read_file(path: Path) -> dict[str, str]:
     """The properties of a configuration file; raises ConfigError."""
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; -c takes a file you may read") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from error
 
 
 def _check(settings: NameServerSettings) -> None:

@@ -102,7 +102,7 @@ def test_a_bad_value_stops_the_start(tmp_path: Path, line: str, text: str) -> No
 
 
 def test_a_missing_file_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.conf cannot be read"):
+    with pytest.raises(ConfigError, match=r"nowhere\.conf: No such file.*; -c takes"):
         main(["-c", str(tmp_path / "nowhere.conf")])
 
 
