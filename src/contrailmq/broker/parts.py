@@ -44,7 +44,6 @@ from contrailmq.broker.transactions import TransactionChecks
 from contrailmq.clock import Clock
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.ids import UniqueIds
-from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 
 
@@ -72,7 +71,6 @@ class Parts:
     tables: Tables
     identity: Identity
     store: Store
-    store_settings: StoreSettings
     saving: Saving
     registration: Registration
     client: RemotingClient
@@ -93,8 +91,7 @@ class Parts:
 
 def build_parts(
     tables: Tables, store: Store, saving: Saving, *,
-    identity: Identity, store_settings: StoreSettings, client: RemotingClient,
-    configuration: Configuration, rng: random.Random,
+    identity: Identity, client: RemotingClient, configuration: Configuration, rng: random.Random,
 ) -> Parts:  # fmt: skip
     """Build what works on the tables; needs the running loop, starts nothing."""
     loop = asyncio.get_running_loop()
@@ -103,8 +100,8 @@ def build_parts(
     putting = Putting(
         store,
         tables.counters,
-        message_size_max=store_settings.message_size_max,
-        delay_level_max=len(store_settings.delay_ms_by_level()),
+        message_size_max=store.settings.message_size_max,
+        delay_level_max=len(store.settings.delay_ms_by_level()),
     )
     polls = LongPolls(loop, waiters_max=live.now.held_pulls_max)
     send = _send_handler(tables, putting, identity, saving=saving, rng=rng)
@@ -112,7 +109,7 @@ def build_parts(
     delay = DelayLevels(
         store,
         putting,
-        delay_ms=store_settings.delay_ms_by_level(),
+        delay_ms=store.settings.delay_ms_by_level(),
         store_host=identity.store_host,
         clock=clock,
     )
@@ -125,7 +122,7 @@ def build_parts(
         identity=identity,
         clock=clock,
         rng=rng,
-        keep_ms=store_settings.retention_hours * 3_600_000,
+        keep_ms=lambda: store.settings.retention_hours * 3_600_000,
     )
     clients = Clients(
         tables.consumers,
@@ -139,7 +136,6 @@ def build_parts(
         tables=tables,
         identity=identity,
         store=store,
-        store_settings=store_settings,
         saving=saving,
         registration=registration,
         client=client,

@@ -175,6 +175,14 @@ class TopicTable:
             self._system[topic] = None
             self.create_internal(topic, queue_nums=queues, perm=perm)
 
+    def set_template(self, queue_nums: int) -> None:
+        """Give topics that appear by themselves at most so many queues from now on."""
+        self._system[AUTO_CREATE_TOPIC] = None
+        config = self.create_internal(AUTO_CREATE_TOPIC, queue_nums=queue_nums, perm=TEMPLATE)
+        self.put(
+            msgspec.structs.replace(config, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
+        )
+
     def apply_order_topics(self, ordered: Mapping[str, str]) -> None:
         """Follow the name server's order configuration: its topics are ordered, others not.
 

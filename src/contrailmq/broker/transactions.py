@@ -23,7 +23,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,7 +97,7 @@ class TransactionChecks:
         identity: Identity,
         clock: Clock,
         rng: random.Random,
-        keep_ms: int,
+        keep_ms: Callable[[], int],
     ) -> None:
         self._halves = halves
         self._offsets = offsets
@@ -190,7 +190,7 @@ class TransactionChecks:
         settings = self._live.now
         times = _number(half.properties.get(PROPERTY_TRANSACTION_CHECK_TIMES), 0)
         age_ms = start_ms - half.born_ms
-        if times >= settings.transaction_check_max or age_ms > self._keep_ms:
+        if times >= settings.transaction_check_max or age_ms > self._keep_ms():
             log.warning("a transaction is given up: half_offset=%s checks=%s", offset, times)
             self._halves.discard(half)
             return 0

@@ -102,7 +102,6 @@ class Indexes:
 
     def query(self, topic: str, key: str, *, count: int, begin_ms: int, end_ms: int) -> KeyMatches:
         """Log offsets of the newest messages whose topic and key have this hash, in log order."""
-        count = min(count, self._settings.query_count_max)
         text = f"{topic}#{key}".encode()
         value = native.key_hash(native.java_hash(text, 0, len(text), 0))
         found: list[int] = []

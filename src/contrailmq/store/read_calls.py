@@ -69,6 +69,7 @@ class ReadCalls:
         """Log offsets of the newest messages that may have a key, and the index's freshness."""
         if self.indexes is None:
             return KeyMatches([], 0, 0)
+        count = min(count, self.reading.settings.query_count_max)
         return self.indexes.query(topic, key, count=count, begin_ms=begin_ms, end_ms=end_ms)
 
     def earliest_time(self, topic: str | None = None, queue_id: int | None = None) -> int:

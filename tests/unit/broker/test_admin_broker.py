@@ -19,7 +19,8 @@ from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.topic import TopicConfig
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
-from contrailmq.protocol.message import decode_record
+from contrailmq.protocol.headers.query import QueryMessageRequest
+from contrailmq.protocol.message import decode_record, decode_records
 from contrailmq.settings import parse_properties
 from contrailmq.testing.sim import SimClock
 from testkit.broker_world import ADDRESS, World, beat, pull, run, send
@@ -72,6 +73,56 @@ def test_live_keys_take_effect_and_others_are_refused(tmp_path: Path) -> None:
         await admin.update_broker_config(ADDRESS, {"listenPort": before["listenPort"]})
 
     play(tmp_path, scenario)
+
+
+def test_live_keys_of_the_store_take_effect_by_themselves(tmp_path: Path) -> None:
+    """Also on the fast lane, which has decided about this topic and this consumer already."""
+
+    async def query(client: RemotingClient, key: str, unique: bool) -> int:
+        header = QueryMessageRequest(
+            topic="T", key=key, max_num=64, begin_timestamp=0, end_timestamp=1 << 62,
+            unique_key_query=unique,
+        )  # fmt: skip
+        request = Command.request(RequestCode.QUERY_MESSAGE, header)
+        return len(decode_records((await client.call(ADDRESS, request, timeout_s=3)).body))
+
+    async def queries(client: RemotingClient) -> tuple[int, int]:
+        return await query(client, "all", False), await query(client, "one", True)
+
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        properties = "UNIQ_KEY\x01one\x02KEYS\x01all\x02"
+        for _ in range(10):
+            assert (await send(client, "T", b"x" * 101, properties=properties)).code == 0
+        assert len(decode_records((await pull(client, "T", 0)).body)) == 10
+        assert await queries(client) == (10, 10)
+        await admin.update_broker_config(ADDRESS, {"maxMessageSize": "100"})
+        assert (await send(client, "T", b"x" * 101)).code == ResponseCode.MESSAGE_ILLEGAL
+        await admin.update_broker_config(ADDRESS, {"maxTransferCountOnMessageInMemory": "4"})
+        assert len(decode_records((await pull(client, "T", 0)).body)) == 4
+        await admin.update_broker_config(ADDRESS, {"defaultQueryMaxNum": "3"})
+        assert await queries(client) == (10, 3)
+        await admin.update_broker_config(ADDRESS, {"maxMsgsNumBatch": "5"})
+        assert await queries(client) == (5, 3)
+
+    play(tmp_path, scenario)
+
+
+def test_topics_made_by_sends_follow_live_changes(tmp_path: Path) -> None:
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        async def queues(topic: str) -> int:
+            answer = await send(client, topic, b"x", default_topic_queue_nums=16)
+            assert answer.code == 0, answer.remark
+            return (await admin.topic_config(ADDRESS, topic)).write_queue_nums
+
+        assert (await send(client, "A", b"x")).code == ResponseCode.TOPIC_NOT_EXIST
+        await admin.update_broker_config(ADDRESS, {"autoCreateTopicEnable": "true"})
+        assert await queues("A") == 8
+        await admin.update_broker_config(ADDRESS, {"defaultTopicQueueNums": "5"})
+        assert await queues("B") == 5
+        await asyncio.sleep(0.5)
+        assert [data.write_queue_nums for data in (await admin.route("TBW102")).queue_datas] == [5]
+
+    play(tmp_path, scenario, autoCreateTopicEnable="false")
 
 
 def test_a_change_of_permission_reaches_the_name_server(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from contrailmq.protocol.headers.query import (
     QueryMessageResponse,
     ViewMessageRequest,
 )
+from contrailmq.store.settings import StoreSettings
 from contrailmq.store.types import KeyMatches
 
 ANSWER_SIZE_MAX: Final = 12 * 1024 * 1024  # leaves room in a frame
@@ -20,6 +21,8 @@ ANSWER_SIZE_MAX: Final = 12 * 1024 * 1024  # leaves room in a frame
 
 class MessageLookup(Protocol):
     """What this module needs of the store."""
+
+    settings: StoreSettings
 
     def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
         """The record that begins at an offset of the log, or None."""
@@ -35,19 +38,18 @@ class MessageLookup(Protocol):
 class QueryMessage:
     """Request code 12."""
 
-    def __init__(self, store: MessageLookup, *, count_default: int, count_max: int) -> None:
+    def __init__(self, store: MessageLookup) -> None:
         self._store = store
-        self._count_default = count_default
-        self._count_max = count_max
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """The messages of a topic with a key, within a span of time."""
         header = QueryMessageRequest.from_fields(request.fields)
-        count = self._count_default if header.unique_key_query else header.max_num
+        settings = self._store.settings
+        count = settings.query_count_default if header.unique_key_query else header.max_num
         found = self._store.query_key(
             header.topic,
             header.key,
-            count=max(0, min(count, self._count_max)),
+            count=max(0, min(count, settings.query_count_max)),
             begin_ms=header.begin_timestamp,
             end_ms=header.end_timestamp,
         )

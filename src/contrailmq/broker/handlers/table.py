@@ -55,7 +55,6 @@ LANES: Final = {
 def client_handlers(parts: Parts) -> dict[int, Handler]:
     """The handlers of everything producers and consumers need for regular messages."""
     tables, store = parts.tables, parts.store
-    settings = parts.store_settings
     return {
         RequestCode.SEND_MESSAGE: parts.send,
         RequestCode.SEND_MESSAGE_V2: parts.send,
@@ -84,10 +83,6 @@ def client_handlers(parts: Parts) -> dict[int, Handler]:
         RequestCode.GET_CONSUMER_LIST_BY_GROUP: GetConsumerList(tables.consumers),
         RequestCode.LOCK_BATCH_MQ: LockQueues(tables.locks),
         RequestCode.UNLOCK_BATCH_MQ: UnlockQueues(tables.locks),
-        RequestCode.QUERY_MESSAGE: QueryMessage(
-            store,
-            count_default=settings.query_count_default,
-            count_max=settings.query_count_max,
-        ),
+        RequestCode.QUERY_MESSAGE: QueryMessage(store),
         RequestCode.VIEW_MESSAGE_BY_ID: ViewMessage(store),
     }
