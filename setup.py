@@ -32,9 +32,17 @@ REMEDY = (
 
 
 def _require_a_compiler() -> None:
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    if not any(shutil.which(name) for name in (compiler, "cc", "gcc", "clang")):
-        sys.exit(f"contrailmq: no C compiler ({compiler}) was found; {REMEDY}")
+    given = os.environ.get("CC", "").split()
+    if given and shutil.which(given[0]) is None:
+        sys.exit(
+            f"contrailmq: CC={given[0]} names no C compiler that is here; unset CC, or {REMEDY}"
+        )
+    own = (sysconfig.get_config_var("CC") or "cc").split()[0]  # the one Python was built with
+    if not given and shutil.which(own) is None:
+        others = [name for name in ("cc", "gcc", "clang") if shutil.which(name)]
+        if not others:
+            sys.exit(f"contrailmq: no C compiler ({own}) was found; {REMEDY}")
+        os.environ["CC"] = others[0]
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
         sys.exit(f"contrailmq: the C headers of {python} (Python.h) were not found; {REMEDY}")

@@ -74,6 +74,27 @@ def test_an_old_java_is_named(tmp_path: Path) -> None:
     assert "this machine has 11" in asked.stderr
 
 
+def test_a_compiler_or_a_java_that_was_named_and_is_not_there(tmp_path: Path) -> None:
+    """What the caller named is used or complained of; nothing else is taken in its place."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("CC", "JAVA_HOME")}
+    for tool, variable, words in (
+        ("compiler", "CC", "names no C compiler"),
+        ("java", "JAVA_HOME", "has no bin/java"),
+    ):
+        env = {**kept, variable: str(tmp_path / "nowhere")}
+        asked = _run("/bin/sh", "scripts/need", tool, env=env)
+        assert asked.returncode == 1
+        (line,) = asked.stderr.splitlines()
+        assert f"{variable}={tmp_path}/nowhere {words}" in line
+        assert f"without {variable}" in line
+    env = {**kept, "CC": str(tmp_path / "nowhere")}
+    built = _run(sys.executable, "setup.py", "build_ext", "-b", tmp_path, env=env)
+    assert built.returncode == 1
+    (line,) = built.stderr.splitlines()
+    assert "names no C compiler" in line
+    assert _run("/bin/sh", "scripts/need", "compiler", env={**kept, "CC": "sh -x"}).returncode == 0
+
+
 def test_make_help_lists_the_targets_and_prepares_nothing(tmp_path: Path) -> None:
     copy = tmp_path / "Makefile"
     copy.write_text((ROOT / "Makefile").read_text())

@@ -18,6 +18,8 @@ from contrailmq.clock import SystemClock
 from contrailmq.demo import lake
 from contrailmq.demo import main as demo
 from contrailmq.demo.screen import Screen
+from contrailmq.errors import ConfigError
+from contrailmq.pipelines.local import command_session
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -93,7 +95,25 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = lake.why_not()
     assert reason is not None
     assert "Java 17" in reason
+    assert "there is no java in PATH" in reason
     assert "\n" not in reason
+
+
+def test_a_java_home_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would take it, whatever is in PATH."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    reason = lake.why_not()
+    assert reason is not None
+    assert f"JAVA_HOME={tmp_path} has no bin/java" in reason
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    reason = lake.why_not()
+    assert reason is not None
+    assert f"{java} is 11" in reason
+    with pytest.raises(ConfigError, match="apt-get install openjdk-17"), command_session("x"):
+        pass
 
 
 def test_who_has_no_command_contrail_is_told_how_to_get_it(

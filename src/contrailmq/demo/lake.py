@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,14 +18,13 @@ from typing import Any, Final
 from contrailmq.demo.screen import Screen
 from contrailmq.demo.shop import BILLING, ORDERS, TOTALS
 from contrailmq.errors import ContrailError
+from contrailmq.pipelines.local import JAVA_VERSION, java_fault
 from contrailmq.protocol.names import dlq_topic
 
-JAVA_VERSION: Final = 17
 JAVA_END_S: Final = 20.0
 POLL_S: Final = 0.2
 BATCHES: Final = 3
 _ORDER: Final = "order INT, customer STRING, country STRING, amount DOUBLE, card STRING"
-_NEEDS: Final = "the Spark part needs Java 17 or newer; install it to see that part too"
 
 
 @dataclass(slots=True)
@@ -43,25 +40,16 @@ class LakeFacts:
 
 def why_not() -> str | None:
     """One line that says why Spark cannot run here, or None."""
-    java = shutil.which("java", path=_java_path())
-    if java is None:
-        return _NEEDS
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(\d+)', done.stderr + done.stdout)
-    if found is None or int(found[1]) < JAVA_VERSION:
-        return f"{_NEEDS} ({java} is {found[1] if found else 'of no known version'})"
+    fault = java_fault()
+    if fault is not None:
+        needed = f"the Spark part needs Java {JAVA_VERSION} or newer"
+        return f"{needed}; install it to see that part too ({fault})"
     try:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:
         return f"the Spark part needs the package {error.name}: pip install 'contrailmq[spark]'"
     return None
-
-
-def _java_path() -> str:
-    home = os.environ.get("JAVA_HOME")
-    parts = [f"{home}/bin"] if home else []
-    return os.pathsep.join([*parts, os.environ.get("PATH", "")])
 
 
 # Spark puts Unix sockets with names of some 40 letters there; a path may have 107 at most.

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from contrailmq.errors import ClientError, ConfigError
 
+JAVA_VERSION: Final = 17
 JAVA_END_S: Final = 20.0
 _QUIET: Final = {
     "spark.ui.enabled": "false",
@@ -38,8 +39,12 @@ def command_session(
     ``remote`` is a Spark Connect server, for which no Java is needed here.
     """
     remote = remote or os.environ.get("SPARK_REMOTE")
-    if remote is None and shutil.which("java", path=_path()) is None:
-        raise ConfigError("Spark needs Java 17 or newer, and there is no java in PATH or JAVA_HOME")
+    fault = java_fault() if remote is None else None
+    if fault is not None:
+        raise ConfigError(
+            f"Spark needs Java {JAVA_VERSION} or newer: {fault}; install it (Debian and Ubuntu: "
+            f"apt-get install openjdk-{JAVA_VERSION}-jre-headless), or name it in JAVA_HOME"
+        )
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
@@ -73,9 +78,17 @@ def reason(text: str) -> str:
     return lines[0] if lines else "Spark failed and does not say why"
 
 
-def _path() -> str:
+def java_fault() -> str | None:
+    """Why the Java that Spark would take cannot run it, or None; JAVA_HOME goes before PATH."""
     home = os.environ.get("JAVA_HOME")
-    return os.pathsep.join([*([f"{home}/bin"] if home else []), os.environ.get("PATH", "")])
+    java = shutil.which(f"{home}/bin/java" if home else "java")
+    if java is None:
+        return f"JAVA_HOME={home} has no bin/java" if home else "there is no java in PATH"
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    if found is None or int(found[1]) < JAVA_VERSION:
+        return f"{java} is {found[1] if found else 'of no known version'}"
+    return None
 
 
 def _end(spark: Any) -> None:
