@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -28,6 +29,9 @@ from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.bodies.topic import TopicConfig
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
+from contrailmq.protocol.header import Header
+from contrailmq.protocol.headers.group import GetAllSubscriptionGroupRequest
+from contrailmq.protocol.headers.topic import GetAllTopicConfigRequest
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.testing.sim import SimClock
 from testkit.broker_world import ADDRESS, World, beat, pull, run, send
@@ -130,6 +134,59 @@ def test_name_servers_keep_pairs_and_order_configuration(tmp_path: Path) -> None
         assert await admin.add_write_permission("broker-a") == wiped
         config = await admin.name_server_config()
         assert config["10.0.1.1:9876"]["listenPort"] == "9876"
+
+    play(tmp_path, scenario)
+
+
+# -- tables in pages
+
+
+async def _read_pages(
+    admin: AdminClient, header: Callable[[int, str], Header], *, code: RequestCode
+) -> list[list[str]]:
+    """All pages of a table, read as newer Java clients do."""
+    pages: list[list[str]] = []
+    version = ""
+    while True:
+        start = sum(map(len, pages))
+        answer = await admin.ask(ADDRESS, code, header(start, version))
+        body = json.loads(bytes(answer.body))
+        version = json.dumps(body["dataVersion"])
+        pages.append(list(body.get("topicConfigTable") or body["subscriptionGroupTable"]))
+        (total,) = answer.fields.values()
+        if start + len(pages[-1]) >= int(total):
+            return pages
+
+
+def test_topics_and_groups_are_read_in_pages(tmp_path: Path) -> None:
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        topics = sorted(await admin.topic_configs(ADDRESS))
+        groups = sorted(broker.parts.tables.groups.names())
+        first = groups[0]
+        await admin.group_forbidden(ADDRESS, first, "T", readable=False)
+        pages = await _read_pages(
+            admin,
+            lambda start, seen: GetAllTopicConfigRequest(
+                topic_seq=start, data_version=seen, max_topic_num=4
+            ),
+            code=RequestCode.GET_ALL_TOPIC_CONFIG,
+        )
+        assert [len(page) for page in pages[:-1]] == [4] * (len(pages) - 1)
+        assert [name for page in pages for name in sorted(page)] == topics
+        pages = await _read_pages(
+            admin,
+            lambda start, seen: GetAllSubscriptionGroupRequest(
+                group_seq=start, data_version=seen, max_group_num=3
+            ),
+            code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        )
+        assert [name for page in pages for name in sorted(page)] == groups
+        for seen in ("", "{", '{"counter":1,"stateVersion":0,"timestamp":2}'):
+            header = GetAllSubscriptionGroupRequest(group_seq=1, data_version=seen, max_group_num=1)
+            answer = await admin.ask(ADDRESS, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            body = json.loads(bytes(answer.body))
+            assert list(body["subscriptionGroupTable"]) == [first], "of another table: from anew"
+            assert body["forbiddenTable"] == {first: {"T": 1}}
 
     play(tmp_path, scenario)
 

@@ -7,16 +7,20 @@ from typing import Final
 from contrailmq.broker.counters import Counters
 from contrailmq.broker.groups import GroupTable
 from contrailmq.broker.offsets import OffsetTable
+from contrailmq.broker.versions import page
 from contrailmq.errors import InvalidParameter, SubscriptionGroupNotExist, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.group import (
     GroupForbidden,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
+    SubscriptionGroupWrapper,
 )
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.group import (
     DeleteSubscriptionGroupRequest,
+    GetAllSubscriptionGroupRequest,
+    GetAllSubscriptionGroupResponse,
     GetSubscriptionGroupConfigRequest,
     UpdateGroupForbiddenRequest,
 )
@@ -62,9 +66,24 @@ class ListGroups:
         self._groups = groups
 
     def all(self, request: Command, connection: Connection) -> Command:
-        """Code 201: every group's configuration."""
-        legacy = request.version < V5_0_0
-        return request.reply(body=self._groups.wrapper().encode(legacy=legacy))
+        """Code 201: every group's configuration, or a page of them (newer than 5.3)."""
+        wrapper = self._groups.wrapper()
+        if request.version < V5_0_0:
+            return request.reply(body=wrapper.encode(legacy=True))
+        header = GetAllSubscriptionGroupRequest.from_fields(request.fields)
+        seen, start, count = header.data_version, header.group_seq, header.max_group_num
+        if (seen, start, count) == (None, None, None):
+            return request.reply(body=wrapper.encode())
+        table = wrapper.subscription_group_table
+        answer = GetAllSubscriptionGroupResponse(total_group_num=len(table))
+        table = page(table, wrapper.data_version, seen=seen, start=start, count=count)
+        forbidden = wrapper.forbidden_table or {}
+        body = SubscriptionGroupWrapper(
+            data_version=wrapper.data_version,
+            forbidden_table={name: forbidden[name] for name in table if name in forbidden},
+            subscription_group_table=table,
+        )
+        return request.reply(answer, body=body.encode())
 
     def one(self, request: Command, connection: Connection) -> Command:
         """Code 352: one group's configuration."""

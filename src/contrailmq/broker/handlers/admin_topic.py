@@ -10,6 +10,7 @@ from contrailmq.broker.offsets import OffsetTable
 from contrailmq.broker.registration import Registration
 from contrailmq.broker.stats import Stats
 from contrailmq.broker.topics import TopicTable, topic_missing
+from contrailmq.broker.versions import page
 from contrailmq.errors import SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
@@ -23,6 +24,8 @@ from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.topic import (
     CreateTopicRequest,
     DeleteTopicRequest,
+    GetAllTopicConfigRequest,
+    GetAllTopicConfigResponse,
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
@@ -130,14 +133,19 @@ class ListTopics:
         self._identity = identity
 
     def all(self, request: Command, connection: Connection) -> Command:
-        """Code 21: every topic's configuration."""
+        """Code 21: every topic's configuration, or a page of them (newer than 5.3)."""
         if request.version < V5_0_0:
             return request.reply(body=self._topics.wrapper().encode(legacy=True))
         wrapper = self._topics.wrapper()
-        body = TopicConfigAndMappingWrapper(
-            data_version=wrapper.data_version, topic_config_table=wrapper.topic_config_table
-        )
-        return request.reply(body=body.encode())
+        header = GetAllTopicConfigRequest.from_fields(request.fields)
+        seen, start, count = header.data_version, header.topic_seq, header.max_topic_num
+        version, table = wrapper.data_version, wrapper.topic_config_table
+        answer = None
+        if (seen, start, count) != (None, None, None):
+            answer = GetAllTopicConfigResponse(total_topic_num=len(table))
+            table = page(table, version, seen=seen, start=start, count=count)
+        body = TopicConfigAndMappingWrapper(data_version=version, topic_config_table=table)
+        return request.reply(answer, body=body.encode())
 
     def system(self, request: Command, connection: Connection) -> Command:
         """Code 305: the topics the broker made for itself."""
