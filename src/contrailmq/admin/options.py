@@ -13,7 +13,7 @@ from typing import Any, Final
 from contrailmq.admin.client import AdminClient
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
 from contrailmq.clock import SystemClock
-from contrailmq.errors import ClientError, NetworkError, NoRoute, UsageError
+from contrailmq.errors import ClientError, NetworkError, NoRoute, ServiceNotAvailable, UsageError
 from contrailmq.net.loop import run
 from contrailmq.usage import CommandParser, positive
 
@@ -87,6 +87,8 @@ def run_command(work: Callable[[], Awaitable[int]]) -> int:
         return run(guarded())
     except NoRoute as error:
         raise NoRoute(f"{error}; contrail topic list shows what there is") from error
+    except ServiceNotAvailable as error:
+        raise ClientError(f"{error}; contrail doctor looks for the cause") from error
     except NetworkError as error:
         raise ClientError(f"{error} {HINT}") from error
 

@@ -68,7 +68,10 @@ class StoreReader:
         self._tail: LogTail | None = None
         self._bounds: dict[QueueKey, tuple[int, int]] = {}
         if not self.log.segments and not any(self.files.exists(self._path(n)) for n in _PARTS):
-            raise StoreError(f"{self.root} is not a store directory: there is no commitlog in it")
+            raise StoreError(
+                f"{self.root} is not a store directory: there is no commitlog in it; "
+                "give storePathRootDir of a broker"
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -78,6 +78,51 @@ def test_what_cannot_be_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -
         topic.main(["create"])
 
 
+def test_what_is_not_found_is_said(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    shell(topic, "create", "orders", "-q", "1")
+    told = shell(message, "get", "no-id", code=1)
+    assert "contrail tail TOPIC --json shows ids" in told
+    assert shell.json(message, "get", "no-id", code=1) == [{"found": 0}]
+    told = shell(message, "query", "orders", "k9", code=1)
+    assert told == "no message of orders has the key k9\n"
+    assert shell.json(message, "query", "orders", "k9", code=1) == []
+    with pytest.raises(ClientError, match=r"no broker knows the group \[g\]; contrail group list"):
+        shell(group, "reset", "g", "orders", "--to", "first", "--yes")
+    with pytest.raises(SystemExit):
+        topic.main(["create", "many", "--queues", "65537"])
+    assert "from 1 to 65536" in capsys.readouterr().err
+
+
+def test_who_consumes_a_topic_that_is_not_there_is_told(
+    shell: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-g", "g", "-c", "1", "--wait", "0.1"]
+    with pytest.raises(ClientError, match="0 of 1 messages came"):
+        shell(consume, "nowhere", *words)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("contrail: there is no topic nowhere yet, waiting for it;")
+    assert "contrail topic create nowhere" in line
+    shell(topic, "create", "somewhere", "-q", "1")
+    with pytest.raises(ClientError, match="0 of 1 messages came"):
+        shell(consume, "somewhere", *words)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_last_of_those_that_are_asked_for(shell: Shell) -> None:
+    """Text and time choose before the last ten are taken, not among them."""
+    shell(topic, "create", "orders", "-q", "1", "-b", "broker-a")
+    shell(send, "orders", "needle 1", "needle 2", "needle 3")
+    shell(send, "orders", *(f"straw {number}" for number in range(12)))
+    assert shell(tail, "orders", "--grep", "needle", "--body", "-l", "2") == "needle 2\nneedle 3\n"
+    assert shell(tail, "orders", "--grep", "cow") == ""
+    times = [row["storeTime"] for row in shell.json(tail, "orders", "--from", "first")]
+    for limit in (times[0], times[3], times[-1] + 1):
+        seen = shell.json(tail, "orders", "--until", str(limit), "-l", "4")
+        before = [time for time in times if time < limit]
+        assert [row["storeTime"] for row in seen] == before[-4:]
+    assert shell(tail, "orders", "-l", "0") == ""
+
+
 def test_nobody_at_home_gets_a_hint() -> None:
     with pytest.raises(ContrailError, match="contrail up starts a cluster here"):
         topic.main(["list", "-n", "127.0.0.1:1"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
 from contrailmq.admin.options import (
+    administrator,
     client_settings,
     name_servers,
     new_parser,
@@ -16,7 +18,7 @@ from contrailmq.admin.options import (
 from contrailmq.admin.output import Printer
 from contrailmq.admin.reading import Show, expression_of, reading_options
 from contrailmq.client.consumer.push import PushConsumer
-from contrailmq.errors import ClientError
+from contrailmq.errors import ClientError, NoRoute
 from contrailmq.usage import whole
 
 _EPILOG: Final = """\
@@ -40,6 +42,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 
 async def _consume(options: argparse.Namespace, printer: Printer) -> int:
     show = Show(printer, options)
+    await _say_if_absent(options)
     consumer = PushConsumer(
         options.group,
         topics={options.topic: expression_of(options)},
@@ -66,6 +69,18 @@ async def _consume(options: argparse.Namespace, printer: Printer) -> int:
             f"contrail tail {options.topic}"
         )
     return 0
+
+
+async def _say_if_absent(options: argparse.Namespace) -> None:
+    """A topic that is not there may come; who misspelled it would wait without a word."""
+    async with administrator(options) as admin:
+        try:
+            await admin.route(options.topic)
+        except NoRoute:
+            sys.stderr.write(
+                f"contrail: there is no topic {options.topic} yet, waiting for it; contrail topic "
+                f"create {options.topic} makes it, contrail topic list shows what there is\n"
+            )
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,7 +20,13 @@ from contrailmq.admin.options import (
     with_admin,
 )
 from contrailmq.admin.output import Printer, when
-from contrailmq.errors import BrokerError, ClientError, ConsumerNotOnline, UsageError
+from contrailmq.errors import (
+    BrokerError,
+    ClientError,
+    ConsumerNotOnline,
+    SubscriptionGroupNotExist,
+    UsageError,
+)
 from contrailmq.protocol.bodies.clients import ConsumerConnection
 from contrailmq.protocol.bodies.stats import ConsumeStats
 from contrailmq.protocol.names import is_retry_or_dlq, is_system_group
@@ -104,7 +110,7 @@ async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printe
             configs[broker] = table[group]
     connection = await _connection(admin, group)
     if not configs and not connection.connection_set:
-        raise ClientError(f"no broker knows the group [{group}]; contrail group list names all")
+        raise _no_group(group)
     members = [
         {
             "clientId": member.client_id,
@@ -146,6 +152,10 @@ async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printe
     return 0
 
 
+def _no_group(group: str) -> ClientError:
+    return ClientError(f"no broker knows the group [{group}]; contrail group list names all")
+
+
 async def _lag(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     if options.group is None:
         return await _list(admin, options, printer)
@@ -167,7 +177,7 @@ async def _lag(admin: AdminClient, options: argparse.Namespace, printer: Printer
     if not rows:
         where = "" if options.topic is None else f" in {options.topic}"
         raise ClientError(
-            f"no offset of group {options.group}{where} is known; contrail group list shows who is"
+            f"no offset of group {options.group}{where} is known; contrail group list names all"
         )
     printer.rows(rows, ["topic", "broker", "queue", "end", "consumed", "lag", "lastConsumed"])
     printer.say(f"\nlag {stats.total_diff():,}, consuming {stats.consume_tps:,.1f} a second")
@@ -189,7 +199,10 @@ async def _reset(admin: AdminClient, options: argparse.Namespace, printer: Print
         await admin.reset_queue_offset(queue, group, options.offset)
         moved = {queue: options.offset}
     else:
-        moved = await admin.reset_offset_anyhow(topic, group, _timestamp(options.to))
+        try:
+            moved = await admin.reset_offset_anyhow(topic, group, _timestamp(options.to))
+        except SubscriptionGroupNotExist:
+            raise _no_group(group) from None
     rows = [
         {"topic": q.topic, "broker": q.broker_name, "queue": q.queue_id, "offset": offset}
         for q, offset in sorted(moved.items())

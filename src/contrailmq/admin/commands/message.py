@@ -43,7 +43,8 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 async def _get(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     records = await find_message(admin, options.id, options.topic)
     if not records:
-        printer.value({"found": 0}, f"no message {options.id}")
+        hint = "contrail tail TOPIC --json shows ids, contrail message query finds by key"
+        printer.value({"found": 0}, f"no message {options.id}; {hint}")
         return 1
     for record in records:
         if options.body:
@@ -121,7 +122,10 @@ async def _query(admin: AdminClient, options: argparse.Namespace, printer: Print
             }
             for record in records
         ]
-        printer.rows(rows, ["messageId", "queue", "offset", "stored", "tags", "body"])
+        if rows:
+            printer.rows(rows, ["messageId", "queue", "offset", "stored", "tags", "body"])
+        else:
+            printer.say(f"no message of {options.topic} has the key {options.key}")
     return 0 if records else 1
 
 

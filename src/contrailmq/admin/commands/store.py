@@ -1,6 +1,6 @@
 """``contrail store check|ls|dump|stats DIR``: look into any store directory, changing nothing.
 
-Exit codes: 0 all is well, 1 the directory is damaged or cannot be read, 2 wrong usage.
+Exit codes: 0 all is well; 1 not found, or the directory is damaged or cannot be read; 2 usage.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ examples:
   contrail store dump ~/store --from '2026-11-15 10:00' --tag paid
   contrail store stats ~/store                   the log, the index, the groups
 
-The directory is storePathRootDir of a broker, ours or Java's, running or not. Nothing is changed.
+The directory is storePathRootDir of a broker, ours or Java's, running or not (contrail up has
+~/.contrailmq/store). Nothing is changed.
+
+exit codes: 0 well, 1 damaged, not readable or not found, 2 wrong usage
 """
 
 
@@ -111,8 +114,6 @@ def _dump(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
         tag=args.tag,
     )
     shown = 0
-    if not args.json:
-        out.write(_DUMP_ROW.format(*_DUMP_HEAD).rstrip() + "\n")
     for record in messages(reader, choice):
         if args.count is not None and shown >= args.count:
             break
@@ -120,6 +121,8 @@ def _dump(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
         if args.json:
             out.write(_line(row(record)))
             continue
+        if shown == 1:
+            out.write(_DUMP_ROW.format(*_DUMP_HEAD).rstrip() + "\n")
         out.write(
             _DUMP_ROW.format(
                 _clip(record.topic, 24), record.queue_id, record.queue_offset,
@@ -128,7 +131,9 @@ def _dump(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
             ).rstrip()
             + "\n"
         )  # fmt: skip
-    return 0
+    if not shown and not args.json:
+        out.write("no such message; contrail store ls shows topics and times\n")
+    return 0 if shown else 1
 
 
 def _stats(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:

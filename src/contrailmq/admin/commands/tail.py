@@ -81,6 +81,9 @@ async def _stretch(
 ) -> Stretch:
     low, high = await consumer.bounds(queue)
     start = options.start
+    if options.until is not None:
+        # Brokers differ in which neighbour of a moment they name: one more does no harm.
+        high = min(high, await consumer.offset_at(queue, options.until) + 1)
     if start == "first":
         return Stretch(queue, low, high)
     if start == "last":
@@ -88,7 +91,8 @@ async def _stretch(
     if isinstance(start, int):
         return Stretch(queue, await consumer.offset_at(queue, start), high)
     # Filters may leave little of the last ten: look back further for them.
-    back = options.lines if expression_of(options) == "*" else options.lines * 50
+    is_filtered = expression_of(options) != "*" or options.grep is not None
+    back = options.lines * 50 if is_filtered else options.lines
     return Stretch(queue, max(low, high - back), high)
 
 
@@ -97,11 +101,15 @@ async def _show_past(
 ) -> None:
     """What is there already, in the order of store time over all queues."""
     if options.start is None:
-        found = [m for s in stretches async for m in _messages(consumer, s, expression_of(options))]
+        found = [
+            message
+            for stretch in stretches
+            async for message in _messages(consumer, stretch, expression_of(options))
+            if _is_wanted(message, options)
+        ]
         found.sort(key=lambda message: (message.store_ms, message.queue_id))
-        for message in found[-options.lines :]:
-            if _is_wanted(message, options):
-                show(message)
+        for message in found[max(len(found) - options.lines, 0) :]:
+            show(message)
         return
     await _merge(consumer, stretches, options, show)
 

@@ -28,6 +28,7 @@ from contrailmq.protocol.names import (
 )
 from contrailmq.usage import whole
 
+QUEUES_MAX: Final = 65_536  # more are refused by brokers
 _EPILOG: Final = """\
 examples:
   contrail topic create orders --queues 8
@@ -193,9 +194,10 @@ def parser() -> argparse.ArgumentParser:
     shower.add_argument("topic")
     creator = sub_command(commands, "create", _create, "create or change a topic", parents=parents)
     creator.add_argument("topic")
-    creator.add_argument("-q", "--queues", type=whole(1), default=8, help="queues per broker (8)")
-    creator.add_argument("--read-queues", type=whole(1), metavar="N", help="where they differ")
-    creator.add_argument("--write-queues", type=whole(1), metavar="N", help="where they differ")
+    some = whole(1, QUEUES_MAX)
+    creator.add_argument("-q", "--queues", type=some, default=8, help="queues per broker (8)")
+    creator.add_argument("--read-queues", type=some, metavar="N", help="where they differ")
+    creator.add_argument("--write-queues", type=some, metavar="N", help="where they differ")
     creator.add_argument(
         "--perm", type=_permission, default=PERM_READ | PERM_WRITE, metavar="rw", help="r, w or rw"
     )
