@@ -116,12 +116,16 @@ def test_a_slow_disk_is_said_to_be_late(monkeypatch: pytest.MonkeyPatch, tmp_pat
         async with world.broker(files=SimFiles(), **CONF) as broker:
             async with world.client() as client:
                 await send(client, "T", b"first")
+            assert int(broker.parts.runtime.table()["putMessageEntireTimeMax"]) < 1000
             loop.is_slow = True
             answers = await flood(world, broker)
             assert {answer.code for answer in answers} == {ResponseCode.FLUSH_DISK_TIMEOUT}
             assert len({answer.fields["msgId"] for answer in answers}) == PEERS * SENDS
             await asyncio.sleep(20)
             assert broker.parts.store.flushed_offset == broker.parts.store.max_offset
+            limit_ms = broker.parts.store.settings.sync_flush_timeout_ms
+            longest = int(broker.parts.runtime.table()["putMessageEntireTimeMax"])
+            assert limit_ms <= longest <= limit_ms + 100
             loop.is_slow = False
             assert {answer.code for answer in await flood(world, broker)} == {0}
 

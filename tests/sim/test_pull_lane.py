@@ -122,6 +122,12 @@ def test_a_pull_that_waits_for_the_disk_keeps_nobody_else_waiting(tmp_path: Path
             assert [record.body for record in found] == [b"0", b"1", b"2", b"3", b"4", b"5"]
             assert len(decode_records(answer.body)) == 3
             assert asked == [0, 2, 0]  # units first, then messages: it looks again
+            longest = int(broker.parts.runtime.table()["getMessageEntireTimeMax"])
+            assert 1000 <= longest < 1100
+            await asyncio.sleep(15)
+            waits = broker.parts.stats.find("GROUP_GET_LATENCY", "0@T@g")
+            assert waits is not None
+            assert (waits.minute.sum, waits.minute.average) == (longest, longest)
 
     run(1, tmp_path, scenario)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,13 +57,23 @@ class BrokerConf:
         return {name: properties[name] for name in IMPORTANT_KEYS}
 
 
+def given_keys(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Keys of a command line, the last of each; ConfigError for one that nobody knows."""
+    found = dict(pairs)
+    judge_keys(found, _used(), strict=True)
+    return found
+
+
 def read_conf(properties: Mapping[str, str], *, strict: bool = False) -> BrokerConf:
     """All settings from one set of keys; ConfigError names key, value and what was expected."""
-    used = {name for component in COMPONENTS for name in keys_of(component)}
-    judge_keys(properties, used, strict=strict)
+    judge_keys(properties, _used(), strict=strict)
     return BrokerConf(
         broker=read(BrokerSettings, properties),
         store=read(StoreSettings, properties),
         server=read(ServerSettings, properties),
         client=read(ClientNetSettings, properties),
     )
+
+
+def _used() -> set[str]:
+    return {name for component in COMPONENTS for name in keys_of(component)}

@@ -30,17 +30,20 @@ class Counters:
         "_put_size",
         "_put_total",
         "_sent_back",
+        "_waited",
         "before_read",
         "got_found",
         "got_missed",
         "got_total",
         "put_failed",
+        "wait_ms_max",
     )
 
     def __init__(self) -> None:
         self._put: dict[tuple[str, int], list[int]] = {}
         self._got: dict[tuple[str, str, int], list[int]] = {}
         self._sent_back: dict[tuple[str, str], int] = {}
+        self._waited: dict[tuple[str, str, int], list[int]] = {}
         self._put_total = 0
         self._put_size = 0
         # Whoever counts elsewhere hands its counts over here.
@@ -49,6 +52,7 @@ class Counters:
         self.got_found = 0  # pulls that got messages
         self.got_missed = 0  # pulls that got none
         self.put_failed = 0  # messages and batches the store refused
+        self.wait_ms_max = 0  # the longest a pull waited for the disk
 
     def put(self, topic: str, queue_id: int, *, count: int, size: int) -> None:
         """Messages were stored."""
@@ -76,6 +80,13 @@ class Counters:
         """Messages and bytes a group was handed from a queue: sums to be added to in place."""
         return self._got.setdefault((topic, group, queue_id), [0, 0])
 
+    def waited(self, group: str, topic: str, queue_id: int, *, milliseconds: int) -> None:
+        """A pull waited for messages that had left memory."""
+        self.wait_ms_max = max(self.wait_ms_max, milliseconds)
+        entry = self._waited.setdefault((topic, group, queue_id), [0, 0])
+        entry[0] += 1
+        entry[1] += milliseconds
+
     def sent_back(self, group: str, topic: str) -> None:
         """A group gave a message back."""
         self._sent_back[topic, group] = self._sent_back.get((topic, group), 0) + 1
@@ -101,6 +112,10 @@ class Counters:
         """(topic, group, queue) -> what was handed out."""
         return {key: Sum(*entry) for key, entry in self._got.items()}
 
+    def waited_by_queue(self) -> dict[tuple[str, str, int], Sum]:
+        """(topic, group, queue) -> pulls that waited for the disk, and their milliseconds."""
+        return {key: Sum(*entry) for key, entry in self._waited.items()}
+
     def sent_back_by_group(self) -> dict[tuple[str, str], int]:
         """(topic, group) -> what was given back."""
         return dict(self._sent_back)
@@ -115,14 +130,16 @@ class Counters:
         """A topic was deleted."""
         for key in [key for key in self._put if key[0] == topic]:
             del self._put[key]
-        for place in [place for place in self._got if place[0] == topic]:
-            del self._got[place]
+        for table in (self._got, self._waited):
+            for place in [place for place in table if place[0] == topic]:
+                del table[place]
         for pair in [pair for pair in self._sent_back if pair[0] == topic]:
             del self._sent_back[pair]
 
     def forget_group(self, group: str) -> None:
         """A group was deleted."""
-        for place in [place for place in self._got if place[1] == group]:
-            del self._got[place]
+        for table in (self._got, self._waited):
+            for place in [place for place in table if place[1] == group]:
+                del table[place]
         for pair in [pair for pair in self._sent_back if pair[1] == group]:
             del self._sent_back[pair]

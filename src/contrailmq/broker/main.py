@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Final
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import BrokerConf, read_conf
+from contrailmq.broker.conf import BrokerConf, given_keys, read_conf
 from contrailmq.broker.settings import read_file
 from contrailmq.net.loop import run
-from contrailmq.usage import CommandParser, port
+from contrailmq.usage import CommandParser, pair, port
 
 _EPILOG: Final = """\
 examples:
   contrail broker -n 127.0.0.1:9876                  beside a name server of this machine
   contrail broker -c broker.conf                     broker.conf is Java's
+  contrail broker --set flushDiskType=SYNC_FLUSH     or some of its keys
   contrail broker -n 'a:9876;b:9876' --name broker-b --port 10921 --store /var/lib/contrailmq/b
   contrail broker -c broker.conf -m                  what it would run with
 
@@ -51,12 +52,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def load_conf(options: argparse.Namespace) -> BrokerConf:
-    """The settings a command line asks for; options outrank the file, the file NAMESRV_ADDR."""
+    """The settings a command line asks for.
+
+    Options outrank ``--set``, that the file, and the file NAMESRV_ADDR.
+    """
     properties: dict[str, str] = {}
     if os.environ.get("NAMESRV_ADDR"):
         properties["namesrvAddr"] = os.environ["NAMESRV_ADDR"]
     if options.config is not None:
         properties.update(read_file(options.config))
+    properties.update(given_keys(options.settings))
     for name, value in (
         ("namesrvAddr", options.namesrv),
         ("listenPort", options.port),
@@ -106,6 +111,10 @@ def allow_many_files() -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options a broker has in every command that runs one."""
     parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="a broker.conf")
+    parser.add_argument(
+        "--set", dest="settings", action="append", type=pair, default=[], metavar="KEY=VALUE",
+        help="a key of broker.conf; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--host", help="the address to listen on and to advertise")
     parser.add_argument("--store", metavar="DIR", help="the store directory (storePathRootDir)")
     parser.add_argument(

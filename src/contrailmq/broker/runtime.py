@@ -16,6 +16,7 @@ from contrailmq.broker.delay import DelayLevels
 from contrailmq.broker.live import LiveSettings
 from contrailmq.clock import Clock
 from contrailmq.protocol.fastjson import java_double
+from contrailmq.protocol.names import is_system_topic
 from contrailmq.protocol.versions import CURRENT_VERSION, version_name
 from contrailmq.store.store import Store
 
@@ -38,6 +39,8 @@ class Totals(NamedTuple):
     found: int
     missed: int
     got: int
+    put_user: int  # without the topics the broker keeps for itself
+    got_user: int
 
 
 class Runtime:
@@ -54,9 +57,10 @@ class Runtime:
         self._clock = clock
         self._boot_ms = clock.now_ms()
         self._samples: deque[tuple[int, Totals]] = deque(maxlen=SAMPLES_MAX)
-        self._samples.append((clock.monotonic_ms(), Totals(0, 0, 0, 0)))
+        nothing = Totals(0, 0, 0, 0, 0, 0)
+        self._samples.append((clock.monotonic_ms(), nothing))
         self._today = self._date()
-        self._morning = self._yesterday = Totals(0, 0, 0, 0)
+        self._morning = self._yesterday = nothing
 
     def sample(self) -> None:
         """Note the sums; called every ten seconds."""
@@ -67,8 +71,8 @@ class Runtime:
             self._today = today
             self._yesterday, self._morning = self._morning, totals
 
-    def table(self) -> dict[str, str]:
-        """All keys."""
+    def table(self, *, legacy: bool = False) -> dict[str, str]:
+        """All keys; ``legacy``: totals of the day as 4.9 counts them, with the broker's topics."""
         table = {
             "bootTimestamp": str(self._boot_ms),
             "runtime": _duration(self._clock.now_ms() - self._boot_ms),
@@ -83,7 +87,7 @@ class Runtime:
             "timerCongestNum": "0",
             "timerEnqueueTps": "0.0",
             "timerDequeueTps": "0.0",
-            **self._totals_and_rates(),
+            **self._totals_and_rates(legacy=legacy),
             **self._sizes(),
             **self._disks(),
         }
@@ -100,8 +104,11 @@ class Runtime:
                 table[f"scheduleMessageOffset_{level}"] = f"{cursor},{end}"
         return table
 
-    def _totals_and_rates(self) -> dict[str, str]:
+    def _totals_and_rates(self, *, legacy: bool) -> dict[str, str]:
         now = self._totals()
+        days = (self._yesterday, self._morning, now)
+        puts = [day.put if legacy else day.put_user for day in days]
+        gets = [day.got if legacy else day.got_user for day in days]
         put = self._rates([now.put - then.put for then in self._then()])
         found = self._rates([now.found - then.found for then in self._then()])
         missed = self._rates([now.missed - then.missed for then in self._then()])
@@ -111,12 +118,12 @@ class Runtime:
         got = self._rates([now.got - then.got for then in self._then()])
         size = self._counters.put_size
         return {
-            "msgPutTotalYesterdayMorning": str(self._yesterday.put),
-            "msgPutTotalTodayMorning": str(self._morning.put),
-            "msgPutTotalTodayNow": str(now.put),
-            "msgGetTotalYesterdayMorning": str(self._yesterday.got),
-            "msgGetTotalTodayMorning": str(self._morning.got),
-            "msgGetTotalTodayNow": str(now.got),
+            "msgPutTotalYesterdayMorning": str(puts[0]),
+            "msgPutTotalTodayMorning": str(puts[1]),
+            "msgPutTotalTodayNow": str(puts[2]),
+            "msgGetTotalYesterdayMorning": str(gets[0]),
+            "msgGetTotalTodayMorning": str(gets[1]),
+            "msgGetTotalTodayNow": str(gets[2]),
             "putTps": put,
             "getFoundTps": found,
             "getMissTps": missed,
@@ -127,9 +134,10 @@ class Runtime:
             "putMessageFailedTimes": str(self._counters.put_failed),
             "putMessageSizeTotal": str(size),
             "putMessageAverageSize": java_double(size / now.put if now.put else 1.0),
-            # Not measured: a put is a copy into mapped memory.
-            "putMessageEntireTimeMax": "0",
-            "getMessageEntireTimeMax": "0",
+            # Only what waits for the disk takes milliseconds: a put is a copy into mapped memory,
+            # a read one out of it. How long each of them takes is not measured.
+            "putMessageEntireTimeMax": str(round(self._store.wait_s_max * 1000)),
+            "getMessageEntireTimeMax": str(self._counters.wait_ms_max),
             "putMessageDistributeTime": "null",
             "putLatency99": "0.00",
             "putLatency999": "0.00",
@@ -144,7 +152,18 @@ class Runtime:
             "dispatchBehindBytes": str(max(behind, 0)),
             "earliestMessageTimeStamp": str(store.earliest_time()),
             "remainHowManyDataToFlush": _size(max(store.max_offset - store.flushed_offset, 0)),
-            "remainTransientStoreBufferNumbs": str(UNLIMITED),
+            **self._buffers(),
+        }
+
+    def _buffers(self) -> dict[str, str]:
+        """The write buffer, where there is one."""
+        log, settings = self._store.log, self._store.settings
+        if not log.has_write_buffer:
+            return {"remainTransientStoreBufferNumbs": str(UNLIMITED)}
+        left = max(settings.write_buffer_count - log.buffers_in_use(), 0)
+        return {
+            "remainTransientStoreBufferNumbs": str(left),
+            "remainHowManyDataToCommit": _size(max(log.end_offset - log.committed_offset, 0)),
         }
 
     def _disks(self) -> dict[str, str]:
@@ -164,8 +183,16 @@ class Runtime:
 
     def _totals(self) -> Totals:
         counters = self._counters
+        put, got = counters.put_by_queue(), counters.got_by_queue()
+        put_own = sum(entry.count for key, entry in put.items() if is_system_topic(key[0]))
+        got_own = sum(entry.count for key, entry in got.items() if is_system_topic(key[0]))
         return Totals(
-            counters.put_total, counters.got_found, counters.got_missed, counters.got_total
+            counters.put_total,
+            counters.got_found,
+            counters.got_missed,
+            counters.got_total,
+            counters.put_total - put_own,
+            counters.got_total - got_own,
         )
 
     def _then(self) -> list[Totals]:

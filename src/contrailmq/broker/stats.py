@@ -22,6 +22,9 @@ _MINUTE_INTERVALS: Final = 6
 _HOUR_INTERVALS: Final = 6
 _DAY_INTERVALS: Final = 24
 
+_LATENCY: Final = "GROUP_GET_LATENCY"  # milliseconds pulls waited for the disk
+_WAITS: Final = "GROUP_GET_WAITS"  # how many pulls did
+
 _Growth = dict[tuple[str, str], int]
 
 
@@ -114,15 +117,25 @@ class Stats:
     def find(self, name: str, key: str) -> Windows | None:
         """The windows of one figure; None when nothing of that name and key was ever counted."""
         figure = (name, key)
-        if figure not in self._last and not any(figure == known for known, _ in self._figures()):
+        is_counted = self._is_counted(name, key)
+        if not is_counted and name == _LATENCY:
+            # What is in memory takes no time that could be told in milliseconds.
+            queue_id, _, rest = key.partition("@")
+            topic, _, group = rest.partition("@")
+            is_counted = self._is_counted("QUEUE_GET_NUMS", f"{topic}@{queue_id}@{group}")
+        if not is_counted:
             return None
-        events = (name.replace("_SIZE", "_NUMS"), key)
+        events = (_WAITS if name == _LATENCY else name.replace("_SIZE", "_NUMS"), key)
         born_ms = self._born.get(figure, 0)
         return Windows(
             self._minute.window(figure, events, born_ms),
             self._hour.window(figure, events, born_ms),
             self._day.window(figure, events, born_ms),
         )
+
+    def _is_counted(self, name: str, key: str) -> bool:
+        figure = (name, key)
+        return figure in self._last or any(figure == known for known, _ in self._figures())
 
     def tps(self, name: str, key: str) -> float:
         """The rate of the last minute; 0 for what was never counted."""
@@ -152,6 +165,9 @@ class Stats:
         for (topic, group), (count, size) in groups.items():
             yield ("GROUP_GET_NUMS", f"{topic}@{group}"), count
             yield ("GROUP_GET_SIZE", f"{topic}@{group}"), size
+        for (topic, group, queue_id), waited in self._counters.waited_by_queue().items():
+            yield (_WAITS, f"{queue_id}@{topic}@{group}"), waited.count
+            yield (_LATENCY, f"{queue_id}@{topic}@{group}"), waited.size
         for (topic, group), count in self._counters.sent_back_by_group().items():
             yield ("SNDBCK_PUT_NUMS", f"{topic}@{group}"), count
         yield ("BROKER_PUT_NUMS", self._cluster), self._counters.put_total

@@ -72,6 +72,7 @@ class LogFlush:
         self._executor = executor
         self._wake = asyncio.Event()
         self._thorough_at = 0.0
+        self.wait_s_max = 0.0  # the longest anybody waited for the disk
         self.on_flushed: Callable[[int], None] = lambda offset: None
 
     def wake(self) -> None:

@@ -34,6 +34,7 @@ Outcome = bool | StoreClosed
 class _Waiter(NamedTuple):
     end_offset: int
     done: Callable[[Outcome], None]
+    began: float
     deadline: float
 
 
@@ -74,8 +75,9 @@ class GroupCommit(LogFlush):
             done(True)
         else:
             loop = asyncio.get_running_loop()
-            deadline = loop.time() + self.settings.sync_flush_timeout_ms / 1000
-            self._waiters.append(_Waiter(end_offset, done, deadline))
+            began = loop.time()
+            deadline = began + self.settings.sync_flush_timeout_ms / 1000
+            self._waiters.append(_Waiter(end_offset, done, began, deadline))
             if self._timer is None:
                 self._timer = loop.call_at(deadline, self._expire)
             self.wake()
@@ -184,6 +186,8 @@ class GroupCommit(LogFlush):
     def _settle(self) -> None:
         flushed = self._log.flushed_offset
         waiters, self._waiters = self._waiters, deque()
+        if waiters and waiters[0].end_offset <= flushed:
+            self._note_wait(waiters[0])
         for waiter in waiters:
             if waiter.end_offset <= flushed:
                 waiter.done(True)
@@ -197,9 +201,15 @@ class GroupCommit(LogFlush):
         loop = asyncio.get_running_loop()
         self._timer = None
         while self._waiters and self._waiters[0].deadline <= loop.time():
-            self._waiters.popleft().done(False)
+            waiter = self._waiters.popleft()
+            self._note_wait(waiter)
+            waiter.done(False)
         if self._waiters and self._timer is None:
             self._timer = loop.call_at(self._waiters[0].deadline, self._expire)
+
+    def _note_wait(self, first: _Waiter) -> None:
+        """The one that waited longest is done."""
+        self.wait_s_max = max(self.wait_s_max, asyncio.get_running_loop().time() - first.began)
 
     def _fail_waiters(self, error: StoreClosed) -> None:
         if self._timer is not None:

@@ -357,6 +357,11 @@ class Store(ReadCalls):
         self._flush.settings = self._queue_flush.settings = self._commit.settings = settings
 
     @property
+    def wait_s_max(self) -> float:
+        """The longest a message waited for the disk (synchronous flush); 0 when none did."""
+        return self._flush.wait_s_max
+
+    @property
     def on_readable(self) -> Callable[[str, int, int], None]:
         """Called with topic, queue id and new end, once for each queue and batch."""
         return self.derivation.on_readable

@@ -16,6 +16,7 @@ from contrailmq.client.settings import World as ClientWorld
 from contrailmq.errors import ConsumeTimeout, NoPermission, SystemFailure
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
+from contrailmq.protocol.bodies.route import KVTable
 from contrailmq.protocol.bodies.topic import TopicConfig
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
@@ -209,6 +210,42 @@ def test_rates_and_totals_of_the_runtime(tmp_path: Path) -> None:
         assert calm["runtime"].startswith("[ 0 days, 0 hours, 1 minutes, 3")
 
     play(tmp_path, scenario)
+
+
+def test_totals_of_the_day_are_those_of_the_version_that_asks(tmp_path: Path) -> None:
+    """4.9 counts every message, 5.x not those in the broker's own topics."""
+
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        await send(client, "T", b"body")
+        await send(client, "T", b"body", properties="DELAY\x0118\x02")
+        request = Command.request(RequestCode.GET_BROKER_RUNTIME_INFO)
+        totals = {}
+        for version in (407, 453):
+            request.version = version
+            answer = await client.call(ADDRESS, request, timeout_s=3)
+            totals[version] = KVTable.decode(answer.body).table["msgPutTotalTodayNow"]
+        assert totals == {407: "2", 453: "1"}
+
+    play(tmp_path, scenario)
+
+
+def test_the_write_buffer_is_described_where_there_is_one(tmp_path: Path) -> None:
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        before = await admin.broker_runtime(ADDRESS)
+        await send(client, "T", b"x" * 1000)
+        table = await admin.broker_runtime(ADDRESS)
+        assert int(before["remainTransientStoreBufferNumbs"]) == 3
+        assert int(table["remainTransientStoreBufferNumbs"]) == 2
+        assert before["remainHowManyDataToCommit"] == "0 B"
+        assert table["remainHowManyDataToCommit"].startswith("1.")
+
+    play(
+        tmp_path,
+        scenario,
+        transientStorePoolEnable="true",
+        transientStorePoolSize="3",
+        commitCommitLogThoroughInterval="60000",
+    )
 
 
 @pytest.fixture

@@ -54,6 +54,25 @@ def test_reads_and_send_backs_are_counted_by_group() -> None:
     assert back.minute.sum == 1
 
 
+def test_the_latency_of_reads_is_what_they_waited_for_the_disk() -> None:
+    counters, stats = _stats()
+    counters.got("G", "T", 2, count=32, size=3200)
+    counters.got("H", "T", 2, count=32, size=3200)
+    counters.waited("H", "T", 2, milliseconds=30)
+    counters.waited("H", "T", 2, milliseconds=10)
+    stats.sample(SAMPLE_INTERVAL_MS)
+    memory, disk = (stats.find("GROUP_GET_LATENCY", f"2@T@{group}") for group in "GH")
+    assert memory is not None
+    assert memory.minute.sum == 0
+    assert disk is not None
+    assert (disk.minute.sum, disk.minute.average) == (40, 20.0)
+    assert counters.wait_ms_max == 30
+    assert stats.find("GROUP_GET_LATENCY", "1@T@G") is None
+    counters.forget_group("H")
+    counters.forget_topic("T")
+    assert counters.waited_by_queue() == {}
+
+
 def test_dead_letters_are_counted_however_they_came() -> None:
     counters, stats = _stats()
     counters.put("%DLQ%G", 0, count=3, size=300)

@@ -34,6 +34,7 @@ from contrailmq.protocol.headers.admin import (
     SetCommitLogReadModeRequest,
 )
 from contrailmq.protocol.names import SCHEDULE_TOPIC, is_lmq, is_system_topic
+from contrailmq.protocol.versions import V5_0_0
 from contrailmq.settings import parse_properties
 from contrailmq.store.store import Store
 
@@ -52,7 +53,8 @@ class DescribeRuntime:
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """What the broker is doing."""
-        return request.reply(body=KVTable(table=self._runtime.table()).encode())
+        table = self._runtime.table(legacy=request.version < V5_0_0)
+        return request.reply(body=KVTable(table=table).encode())
 
 
 class BrokerConfig:

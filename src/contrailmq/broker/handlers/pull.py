@@ -109,6 +109,8 @@ class PullMessage:
         *,
         connection: Connection,
     ) -> Command | None:
+        now = asyncio.get_running_loop().time
+        began = now()
         for _ in range(LOADS_MAX):
             await asyncio.shield(loading)  # others may wait for it too
             plan = self.planner.plan(request, header, connection)
@@ -116,6 +118,12 @@ class PullMessage:
             if following is None:
                 break
             loading = following
+        self._counters.waited(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            milliseconds=round((now() - began) * 1000),
+        )
         return self._serve(request, header, plan, connection=connection)
 
     def _serve(
