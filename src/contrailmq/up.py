@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import BrokerConf, read_conf
+from contrailmq.broker.conf import BrokerConf, given_keys, read_conf
 from contrailmq.broker.main import add_options, allow_many_files
 from contrailmq.broker.settings import read_file
 from contrailmq.clock import SystemClock
@@ -32,9 +32,10 @@ from contrailmq.store.layout import Layout
 from contrailmq.usage import CommandParser, listen_fault, port, whole
 
 DEFAULT_STORE: Final = "~/.contrailmq/store"
+SQL_FILTERS: Final = "enablePropertyFilter"
 PORT_STEP: Final = 10
-CHILD_READY_S: Final = 20.0
-CHILD_STOP_S: Final = 5.0
+CHILD_READY_S: Final = 120.0  # a store that was not stopped cleanly is walked first
+CHILD_STOP_S: Final = 60.0  # it flushes; who is killed meanwhile has to recover
 BROKERS_MAX: Final = 64
 _EPILOG: Final = """\
 examples:
@@ -42,6 +43,7 @@ examples:
   contrail up --store /tmp/try --namesrv-port 0 --port 0
   contrail up --host 10.0.0.5              for other machines, too
   contrail up --brokers 4                  a process each, for one process uses one core
+  contrail up --set flushDiskType=SYNC_FLUSH --set autoCreateTopicEnable=false
 
 Ctrl-C or SIGTERM stops it; everything is on disk then.
 
@@ -144,11 +146,13 @@ async def _name_server(host: str, port: int, kv_config_path: str) -> AsyncIterat
 
 def _conf(options: argparse.Namespace) -> BrokerConf:
     properties = read_file(options.config) if options.config is not None else {}
+    properties.update(given_keys(options.settings))
     host = options.host or properties.get("bindAddress", "127.0.0.1")
     properties["bindAddress"] = host
     if host != "0.0.0.0" and (options.host is not None or "brokerIP1" not in properties):
         properties["brokerIP1"] = host
     properties.setdefault("brokerName", "broker-a")
+    properties.setdefault(SQL_FILTERS, "true")  # the commands' examples use them
     if options.port is not None:
         properties["listenPort"] = str(options.port)
     if options.store is not None:
@@ -229,6 +233,9 @@ def _child_command(
     command += ["--host", conf.broker.bind_address, "--log-level", options.log_level]
     if options.config is not None:
         command += ["-c", str(options.config)]
+    filters = (SQL_FILTERS, str(conf.broker.property_filter).lower())
+    for name, value in (filters, *options.settings):
+        command += ["--set", f"{name}={value}"]
     return command
 
 

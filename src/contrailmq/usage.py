@@ -96,6 +96,14 @@ def port(text: str) -> int:
     return whole(0, PORT_MAX)(text)
 
 
+def pair(text: str) -> tuple[str, str]:
+    """A type of option: a key and its value, ``KEY=VALUE``."""
+    name, is_pair, value = text.partition("=")
+    if not is_pair or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected KEY=VALUE")
+    return name.strip(), value.strip()
+
+
 def positive(text: str) -> float:
     """A type of option: numbers above 0."""
     found = _number(text)

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from contrailmq import main as command
+from contrailmq import up as up_module
+from contrailmq.broker import main as broker_main
 from contrailmq.usage import listen_fault
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
@@ -68,6 +70,43 @@ def test_the_commands_of_the_readme(up: dict[str, str]) -> None:
         json.loads(line) for line in _contrail("cluster", "--json", **where).stdout.splitlines()
     ]
     assert row["address"] == up["broker"]
+
+
+def test_the_filters_of_the_examples_work(up: dict[str, str]) -> None:
+    """The broker's own default is Java's, without them."""
+    where = {"NAMESRV_ADDR": up["namesrv"]}
+    for amount in ("5", "500"):
+        _contrail("send", "amounts", amount, "-p", f"amount={amount}", **where)
+    shown = _contrail("tail", "amounts", "--sql", "amount > 100", "--body", **where)
+    assert (shown.returncode, shown.stdout, shown.stderr) == (0, "500\n", "")
+
+
+def test_keys_of_the_settings_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("fileReservedTime=5\ndeleteWhen=05\n")
+    words = ["--set", "fileReservedTime=6", "--set", "listenPort=1", "--port", "2"]
+    shown = _contrail("broker", "-c", str(file), *words, "-p").stdout.splitlines()
+    assert {"fileReservedTime=6", "deleteWhen=05", "listenPort=2"} <= set(shown)
+    assert "enablePropertyFilter=false" in shown
+    line = _told(_contrail("broker", "--set", "fileReservdTime=6", "-p"))
+    assert "nobody knows the key fileReservdTime" in line
+    line = _told(_contrail("up", "--set", "fileReservedTime=x"))
+    assert "fileReservedTime = 'x': expected a whole number" in line
+    done = _contrail("up", "--set", "nonsense")
+    assert (done.returncode, "'nonsense': expected KEY=VALUE" in done.stderr) == (2, True)
+
+
+def test_several_brokers_share_the_settings(tmp_path: Path) -> None:
+    options = up_module._parser().parse_args(
+        ["--brokers", "2", "--set", "fileReservedTime=7", "--store", str(tmp_path)]
+    )
+    conf = up_module._conf(options)
+    words = up_module._child_command(conf, options, number=1, namesrv="127.0.0.1:9876")
+    assert words[1:3] == ["-m", "contrailmq.broker.main"]
+    child = broker_main.load_conf(broker_main._parser().parse_args(words[3:]))
+    assert (child.store.retention_hours, child.broker.property_filter) == (7, True)
+    assert child.broker.broker_name == "broker-1"
+    assert child.store.root == f"{tmp_path}/broker-1"
 
 
 def _told(done: subprocess.CompletedProcess[str]) -> str:
