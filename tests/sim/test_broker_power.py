@@ -13,9 +13,10 @@ import pytest
 from contrailmq.errors import NetworkError
 from contrailmq.protocol.message import decode_records
 from contrailmq.testing.files import SimFiles
-from testkit.broker_world import BROKER_IP, Mortal, World, live, pull, run, send
+from testkit.broker_world import World, pull, run, send, until_power_cut
 
 ROUNDS = 3
+CONF = {"namesrvAddr": "", "storePathRootDir": "/store"}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -25,38 +26,24 @@ def test_acknowledged_messages_topics_and_groups_survive(seed: int, tmp_path: Pa
         files = SimFiles()
         acknowledged: dict[tuple[str, int, int], bytes] = {}
         for number in range(ROUNDS):
-            mortal = Mortal(files)
-            broker = world.broker(
-                files=mortal,
-                namesrvAddr="",
-                flushDiskType="SYNC_FLUSH",
-                storePathRootDir="/store",
-            )
-            started = asyncio.Event()
-            task = asyncio.ensure_future(live(broker, started))
-            await started.wait()
             async with world.client() as client:
-                for (topic, queue_id, offset), body in acknowledged.items():
-                    answer = await pull(
-                        client, topic, offset, queue_id=queue_id, consumer_group=f"g{number}"
-                    )
-                    assert answer.code == 0, (topic, queue_id, offset, answer)
-                    assert bytes(decode_records(answer.body)[0].body) == body
-                producers = [
-                    asyncio.ensure_future(produce(client, acknowledged, rng, f"{number}-{index}"))
-                    for index in range(4)
-                ]
-                await asyncio.sleep(rng.uniform(0.005, 0.4))
-                mortal.is_dead = True
-                world.network.crash(BROKER_IP)
-                files.cut_power(rng)
-                task.cancel()
-                with contextlib.suppress(BaseException):
-                    await task
+                async with until_power_cut(world, files, rng, **CONF, flushDiskType="SYNC_FLUSH"):
+                    for (topic, queue_id, offset), body in acknowledged.items():
+                        answer = await pull(
+                            client, topic, offset, queue_id=queue_id, consumer_group=f"g{number}"
+                        )
+                        assert answer.code == 0, (topic, queue_id, offset, answer)
+                        assert bytes(decode_records(answer.body)[0].body) == body
+                    producers = [
+                        asyncio.ensure_future(
+                            produce(client, acknowledged, rng, f"{number}-{index}")
+                        )
+                        for index in range(4)
+                    ]
+                    await asyncio.sleep(rng.uniform(0.005, 0.4))
                 for producer in producers:
                     producer.cancel()
                 await asyncio.wait(producers)
-                world.network.restart(BROKER_IP)
         assert len(acknowledged) > ROUNDS
 
     run(seed, tmp_path, scenario)
@@ -69,21 +56,9 @@ def test_a_new_topic_is_safe_with_the_answer_to_its_first_message(
     async def scenario(world: World) -> None:
         rng = random.Random(seed)
         files = SimFiles()
-        conf = {"namesrvAddr": "", "storePathRootDir": "/store"}
-        mortal = Mortal(files)
-        started = asyncio.Event()
-        task = asyncio.ensure_future(live(world.broker(files=mortal, **conf), started))
-        await started.wait()
-        async with world.client() as client:
+        async with world.client() as client, until_power_cut(world, files, rng, **CONF):
             assert (await send(client, "Fresh", b"x")).code == 0
-            mortal.is_dead = True
-            world.network.crash(BROKER_IP)
-            files.cut_power(rng)
-            task.cancel()
-            with contextlib.suppress(BaseException):
-                await task
-        world.network.restart(BROKER_IP)
-        async with world.broker(files=Mortal(files), **conf) as broker:
+        async with world.broker(files=files, **CONF) as broker:
             assert broker.parts.tables.topics.find("Fresh") is not None
 
     run(seed, tmp_path, scenario)

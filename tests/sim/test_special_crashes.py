@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from contrailmq.client.settings import World as ClientWorld
 from contrailmq.errors import ContrailError
 from contrailmq.testing.files import SimFiles
 from contrailmq.testing.sim import SimClock
-from testkit.broker_world import BROKER_IP, NAMESRV_IPS, Mortal, World, live, run
+from testkit.broker_world import BROKER_IP, NAMESRV_IPS, Mortal, World, live, run, until_power_cut
 from testkit.special_world import (
     COMMIT,
     LEVELS_S,
@@ -30,26 +29,6 @@ from testkit.special_world import (
 HALF, GROUP = "RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS"
 CONF = {"namesrvAddr": "", "storePathRootDir": "/s", "transactionCheckInterval": "3000"}
 SYNC = {**CONF, "flushDiskType": "SYNC_FLUSH"}
-
-
-@contextlib.asynccontextmanager
-async def until_power_cut(
-    world: World, files: SimFiles, rng: random.Random, **conf: str
-) -> AsyncIterator[None]:
-    """A broker that loses its power when the block ends."""
-    mortal, started = Mortal(files), asyncio.Event()
-    task = asyncio.ensure_future(live(world.broker(files=mortal, **conf), started))
-    await started.wait()
-    try:
-        yield
-    finally:
-        mortal.is_dead = True
-        world.network.crash(BROKER_IP)
-        files.cut_power(rng)
-        task.cancel()
-        with contextlib.suppress(BaseException):
-            await task
-        world.network.restart(BROKER_IP)
 
 
 @pytest.mark.parametrize("seed", range(20))

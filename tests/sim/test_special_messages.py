@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import random
 from collections import Counter
@@ -15,7 +14,7 @@ from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.message import Record
 from contrailmq.testing.files import SimFiles
 from contrailmq.testing.sim import SimClock
-from testkit.broker_world import BROKER_IP, Mortal, World, live, now, run, send
+from testkit.broker_world import World, now, run, send, until_power_cut
 from testkit.special_world import (
     COMMIT,
     LEVELS_S,
@@ -78,22 +77,12 @@ def test_a_power_cut_loses_no_delayed_message(seed: int, tmp_path: Path) -> None
         acknowledged: set[bytes] = set()
         early: list[str] = []
         for number in range(3):
-            mortal, started = Mortal(files), asyncio.Event()
-            task = asyncio.ensure_future(live(world.broker(files=mortal, **conf), started))
-            await started.wait()
-            async with world.client() as client:
+            async with world.client() as client, until_power_cut(world, files, rng, **conf):
                 for index in range(20):
                     body = f"{number}/{index}/{SimClock().now_ms()}".encode()
                     await delayed_send(client, body, rng.choice((1, 2, 3)))
                     acknowledged.add(body)
                     await asyncio.sleep(rng.uniform(0, 1))
-                mortal.is_dead = True
-                world.network.crash(BROKER_IP)
-                files.cut_power(rng)
-                task.cancel()
-                with contextlib.suppress(BaseException):
-                    await task
-                world.network.restart(BROKER_IP)
             await asyncio.sleep(rng.uniform(0, 20))
         async with world.client() as client, world.broker(files=files, **conf):
             await asyncio.sleep(30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +209,23 @@ async def live(broker: Broker, started: asyncio.Event) -> None:
     async with broker:
         started.set()
         await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def until_power_cut(
+    world: World, files: SimFiles, rng: random.Random, **conf: str
+) -> AsyncIterator[None]:
+    """A broker that loses its power when the block ends."""
+    mortal, started = Mortal(files), asyncio.Event()
+    task = asyncio.ensure_future(live(world.broker(files=mortal, **conf), started))
+    await started.wait()
+    try:
+        yield
+    finally:
+        mortal.is_dead = True
+        world.network.crash(BROKER_IP)
+        files.cut_power(rng)
+        task.cancel()
+        with suppress(BaseException):
+            await task
+        world.network.restart(BROKER_IP)

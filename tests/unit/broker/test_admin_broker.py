@@ -45,6 +45,18 @@ def play(directory: Path, scenario: Scenario, *, path: Path | None = None, **con
     run(1, directory, world, **conf)
 
 
+def play_alone(directory: Path, scenario: Scenario) -> None:
+    """The same for hours, without a name server to register with all the time."""
+
+    async def world(world: World) -> None:
+        async with world.broker(namesrvAddr="") as broker, world.client() as client:
+            place = ClientWorld(network=world.network.host("10.0.3.1"), clock=SimClock())
+            async with AdminClient("10.0.1.1:9876", world=place) as admin:
+                await scenario(admin, client, broker)
+
+    run(1, directory, world, limit_s=10_000)
+
+
 # -- configuration
 
 
@@ -269,13 +281,7 @@ def test_midnight_moves_the_totals_of_the_day(tmp_path: Path) -> None:
         assert table["msgPutTotalTodayMorning"] == "4"
         assert (table["msgPutTotalYesterdayMorning"], table["msgPutTotalTodayNow"]) == ("0", "5")
 
-    async def world(world: World) -> None:
-        async with world.broker(namesrvAddr="") as broker, world.client() as client:
-            place = ClientWorld(network=world.network.host("10.0.3.1"), clock=SimClock())
-            async with AdminClient("10.0.1.1:9876", world=place) as admin:
-                await scenario(admin, client, broker)
-
-    run(1, tmp_path, world, limit_s=10_000)
+    play_alone(tmp_path, scenario)
 
 
 def test_a_figure_has_a_minute_an_hour_and_a_day(tmp_path: Path) -> None:
@@ -299,13 +305,7 @@ def test_a_figure_has_a_minute_an_hour_and_a_day(tmp_path: Path) -> None:
         with pytest.raises(SystemFailure, match="The stats <NOPE> <T> not exist"):
             await admin.stats_item(ADDRESS, "NOPE", "T")
 
-    async def world(world: World) -> None:
-        async with world.broker(namesrvAddr="") as broker, world.client() as client:
-            place = ClientWorld(network=world.network.host("10.0.3.1"), clock=SimClock())
-            async with AdminClient("10.0.1.1:9876", world=place) as admin:
-                await scenario(admin, client, broker)
-
-    run(1, tmp_path, world, limit_s=10_000)
+    play_alone(tmp_path, scenario)
 
 
 # -- clean-ups
