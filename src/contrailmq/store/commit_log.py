@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 
 from contrailmq._native.gather import Gatherer
 from contrailmq._native.log import LogWriter
-from contrailmq.errors import StoreError
+from contrailmq.errors import DiskFull, StoreError
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import Layout
 from contrailmq.store.segments import Segments
@@ -89,8 +89,17 @@ class CommitLog:
         if segment is not None and end_offset < self.segments.limit_offset:
             # What lies behind the end must not come back to life behind a record yet to come.
             base = self.segments.base_of(end_offset)
-            segment.zero(end_offset - base, segment.size)
-            segment.reserve(0, segment.size)
+            try:
+                segment.zero(end_offset - base, segment.size)
+                segment.reserve(0, segment.size)
+            except DiskFull:
+                if end_offset != base or base == self.segments.first_offset:
+                    raise
+                # A spare that found no room, without a record: what is in the others can be read,
+                # and deleted. The name of the log's end is theirs; the next put makes a new file.
+                self.segments.remove_from(base)
+                self.gatherer.remove(base)
+                return
             self._attach(segment, base, end_offset)
 
     @property

@@ -342,6 +342,49 @@ def test_a_full_disk_refuses_and_service_returns_with_room() -> None:
     with_store(body, files=files)
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_store_opens_on_a_full_disk(is_killed: bool) -> None:
+    """What is there is served, and the log goes on where it ended once there is room."""
+    files, stored = SimFiles(capacity=220_000), 0
+
+    async def fill(rng: random.Random) -> None:
+        nonlocal stored
+        store = Store(SETTINGS, files=files, clock=SimClock())
+        await store.open()
+        with pytest.raises(DiskFull, match="no room"):
+            for number in range(100):
+                store.put(message(number, size=20000))
+        stored = store.bounds("T", 0)[1]
+        if is_killed:
+            files.kill()
+        else:
+            await store.aclose()
+
+    simulate(1, fill)
+    last = max(files.entries("store/commitlog"))
+    assert files.usage("store").free < last.size  # the next segment has a name, and no room
+
+    def all_of(store: Store) -> list[int]:
+        found: list[int] = []
+        while (got := store.get("T", 0, len(found), count=32)).status is GetStatus.FOUND:
+            found += numbers(got.records)
+        return found
+
+    async def read(store: Store) -> None:
+        assert all_of(store) == list(range(stored))
+        with pytest.raises(DiskFull):
+            store.put(message(stored, size=20000))
+
+    async def go_on(store: Store) -> None:
+        store.put(message(stored, size=20000))
+        assert all_of(store) == list(range(stored + 1))
+
+    with_store(read, files=files)
+    files.capacity = 1 << 30
+    with_store(go_on, files=files)
+    assert last.name in [entry.name for entry in files.entries("store/commitlog")]
+
+
 def test_a_queue_without_room_catches_up_when_there_is_some() -> None:
     files = SimFiles()
 
