@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from contrailmq.protocol.names import is_system_topic
+
 
 @dataclass(frozen=True, slots=True)
 class Sum:
@@ -102,6 +104,13 @@ class Counters:
         """Bytes of the messages stored."""
         self.before_read()
         return self._put_size
+
+    def of_users(self) -> tuple[int, int]:
+        """Messages stored and handed out, without those in topics the broker keeps for itself."""
+        put, got = self.put_by_queue(), self._got
+        own_put = sum(entry.count for key, entry in put.items() if is_system_topic(key[0]))
+        own_got = sum(entry[0] for key, entry in got.items() if is_system_topic(key[0]))
+        return self._put_total - own_put, self.got_total - own_got
 
     def put_by_queue(self) -> dict[tuple[str, int], Sum]:
         """(topic, queue) -> what was stored."""

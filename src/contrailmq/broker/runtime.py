@@ -16,7 +16,6 @@ from contrailmq.broker.delay import DelayLevels
 from contrailmq.broker.live import LiveSettings
 from contrailmq.clock import Clock
 from contrailmq.protocol.fastjson import java_double
-from contrailmq.protocol.names import is_system_topic
 from contrailmq.protocol.versions import CURRENT_VERSION, version_name
 from contrailmq.store.store import Store
 
@@ -183,16 +182,12 @@ class Runtime:
 
     def _totals(self) -> Totals:
         counters = self._counters
-        put, got = counters.put_by_queue(), counters.got_by_queue()
-        put_own = sum(entry.count for key, entry in put.items() if is_system_topic(key[0]))
-        got_own = sum(entry.count for key, entry in got.items() if is_system_topic(key[0]))
         return Totals(
             counters.put_total,
             counters.got_found,
             counters.got_missed,
             counters.got_total,
-            counters.put_total - put_own,
-            counters.got_total - got_own,
+            *counters.of_users(),
         )
 
     def _then(self) -> list[Totals]:

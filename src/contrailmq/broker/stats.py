@@ -172,3 +172,6 @@ class Stats:
             yield ("SNDBCK_PUT_NUMS", f"{topic}@{group}"), count
         yield ("BROKER_PUT_NUMS", self._cluster), self._counters.put_total
         yield ("BROKER_GET_NUMS", self._cluster), self._counters.got_total
+        put_user, got_user = self._counters.of_users()
+        yield ("BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", self._cluster), put_user
+        yield ("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", self._cluster), got_user

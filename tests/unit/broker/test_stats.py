@@ -73,6 +73,24 @@ def test_the_latency_of_reads_is_what_they_waited_for_the_disk() -> None:
     assert counters.waited_by_queue() == {}
 
 
+def test_the_brokers_own_topics_can_be_left_out() -> None:
+    counters, stats = _stats()
+    counters.put("T", 0, count=5, size=500)
+    counters.put("SCHEDULE_TOPIC_XXXX", 3, count=7, size=700)
+    counters.got("G", "T", 0, count=4, size=400)
+    counters.got("G", "rmq_sys_TRACE", 0, count=2, size=200)
+    stats.sample(SAMPLE_INTERVAL_MS)
+    sums = {}
+    for kind in ("PUT", "GET"):
+        for name in (f"BROKER_{kind}_NUMS", f"BROKER_{kind}_NUMS_WITHOUT_SYSTEM_TOPIC"):
+            found = stats.find(name, "C")
+            assert found is not None, name
+            sums[name] = found.minute.sum
+    assert list(sums.values()) == [12, 5, 6, 4]
+    counters.forget_topic("T")
+    assert counters.of_users() == (5, 4), "totals do not go back"
+
+
 def test_dead_letters_are_counted_however_they_came() -> None:
     counters, stats = _stats()
     counters.put("%DLQ%G", 0, count=3, size=300)
