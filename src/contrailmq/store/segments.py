@@ -62,7 +62,10 @@ class Segments:
             self._files.remove(found.pop()[1])
         for offset, path, size in found:
             if size != self.size and not drop_damaged:
-                raise StoreError(f"{path} has {size} bytes, its store is set to {self.size}")
+                raise StoreError(
+                    f"{path} has {size} bytes, its store is set to {self.size}; start it with the "
+                    "mappedFileSize… keys it was made with, or with another store directory"
+                )
             if size != self.size or is_broken:
                 log.warning("file was cut off or follows such a one, removed: path=%s", path)
                 self._files.remove(path)

@@ -306,7 +306,9 @@ def test_files_that_are_all_of_another_size_are_left_alone() -> None:
     session(files, fill)
     settings = StoreSettings(**{**_fields(SETTINGS), "queue_file_size": 20 * UNITS * 2})
     before = files.paths()
-    with pytest.raises(StoreError, match="its store is set to"):
+    with pytest.raises(
+        StoreError, match=r"its store is set to \d+; start it with the mappedFileSize"
+    ):
         session(files, expect_all, settings)
     assert [p for p in files.paths() if "consumequeue" in p] == [
         p for p in before if "consumequeue" in p
