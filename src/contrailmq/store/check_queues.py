@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Final
 
 from contrailmq._native import scan
@@ -10,6 +11,7 @@ from contrailmq.protocol.properties import PROPERTY_TAGS, decode_properties
 from contrailmq.store.findings import Report
 from contrailmq.store.layout import BATCH_QUEUE_UNIT, QUEUE_UNIT
 from contrailmq.store.plan import QueueKey
+from contrailmq.store.queue_marks import QueueMarks, tail_crc
 from contrailmq.store.reader import StoreReader
 from contrailmq.store.view_queues import (
     FILLER_SIZE,
@@ -64,10 +66,11 @@ def check_nothing_missing(reader: StoreReader, ends: QueueEnds, report: Report) 
 
     Of a broker that runs or was killed, what the newest unit of all queues does not reach is late,
     not missing; a clean stop leaves nothing behind.  Records older than the newest of their queue
-    may be of a topic that was deleted and created again.
+    may be of a topic that was deleted and created again; of one that has no message since, only
+    our own marks know it.
     """
     late = reader.tail.start if reader.was_killed else reader.max_offset
-    known = _known_topics(reader)
+    known, marks = _known_topics(reader), _find_marks(reader)
     missing: dict[QueueKey, tuple[int, int]] = {}
     for offset, record in reader.log_records(end=min(late, reader.max_offset)):
         facts = scan.fields(record, 0)
@@ -78,6 +81,8 @@ def check_nothing_missing(reader: StoreReader, ends: QueueEnds, report: Report) 
         is_batch = bool(facts[3] & INNER_BATCH)
         if key in missing or topic not in known or (key in ends.batches and not is_batch):
             continue  # a topic of batches has no place for anything else
+        if marks and not is_batch and offset < marks.log_end and not marks.has(*key):
+            continue
         end, newest = _last_of_batches(ends, key) if is_batch else _last(reader, ends, key)
         if facts[2] >= end and offset > newest:
             missing[key] = offset, end
@@ -97,6 +102,16 @@ def _last(reader: StoreReader, ends: QueueEnds, key: QueueKey) -> tuple[int, int
 def _last_of_batches(ends: QueueEnds, key: QueueKey) -> tuple[int, int]:
     units = ends.batches.get(key)
     return (units[-1].base + units[-1].messages, units[-1].offset) if units else (0, -1)
+
+
+def _find_marks(reader: StoreReader) -> QueueMarks | None:
+    """What a broker of ours has noted of its queues, if it is of this log."""
+    marks = QueueMarks.decode(reader.files.read(posixpath.join(reader.root, "queuemarks")))
+    segment = reader.log.find_segment(marks.log_end - 1) if marks is not None else None
+    data = reader.log.buffer(segment) if segment is not None else None
+    if marks is None or segment is None or data is None:
+        return None
+    return marks if tail_crc(data, segment.offset, marks.log_end) == marks.tail else None
 
 
 def _known_topics(reader: StoreReader) -> set[str]:

@@ -108,6 +108,10 @@ class QueueMarks:
             return False
         return _tail(segments, self.log_end) == self.tail
 
+    def has(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue was there then: one that was not, was deleted or had nothing yet."""
+        return queue_id in self.queues.get(topic, {})
+
     def forget(self, queues: Iterable[ConsumeQueue]) -> bool:
         """Strike out queues that were deleted; whether there was something to strike out."""
         changed = False
@@ -190,5 +194,9 @@ def _tail(segments: Segments, end: int) -> int:
     segment = segments.find(end - 1) if end > segments.first_offset else None
     if segment is None:
         return 0
-    base = segments.base_of(end - 1)
-    return zlib.crc32(segment.buffer[max(end - base - _TAIL, 0) : end - base])
+    return tail_crc(segment.buffer, segments.base_of(end - 1), end)
+
+
+def tail_crc(buffer: memoryview, base: int, end: int) -> int:
+    """The checksum of the bytes before an offset, of the segment that begins at ``base``."""
+    return zlib.crc32(buffer[max(end - base - _TAIL, 0) : end - base])

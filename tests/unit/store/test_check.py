@@ -114,6 +114,29 @@ def test_wiped_units_are_noticed_when_a_store_has_no_other_queue() -> None:
         assert check(reader).is_whole
 
 
+def test_a_topic_that_was_deleted_and_made_again_is_no_damage() -> None:
+    """Its old records are in no queue, and nothing of it came since."""
+    files = SimFiles()
+    settings = StoreSettings(root="store", segment_size=65536, queue_file_size=2000)
+
+    async def write(rng: random.Random) -> None:
+        store = Store(settings, files=files, clock=SimClock())
+        await store.open()
+        for topic in ("T", "U", "T", "U"):
+            store.put(NewMessage(topic, 0, b"x"))
+        store.delete_topic("T")
+        await store.aclose()
+        files.replace("store/config/topics.json", b'{"topicConfigTable":{"T":{},"U":{}}}')
+
+    simulate(1, write)
+    with StoreReader("store", files=files) as reader:
+        assert check(reader).findings == []
+    files.remove(f"store/consumequeue/U/0/{0:020d}")
+    with StoreReader("store", files=files) as reader:
+        (finding,) = [f for f in check(reader).findings if f.severity is Severity.DAMAGE]
+        assert "not in U queue 0" in finding.text
+
+
 BATCH_UNIT_SIZES = {"offset": 8, "size": 4, "tags": 8, "store time": 8, "base": 8, "messages": 2}
 
 
