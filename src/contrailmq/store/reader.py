@@ -31,12 +31,7 @@ from contrailmq.store.lock_probe import is_locked
 from contrailmq.store.plan import QueueKey, Split, plan
 from contrailmq.store.view_index import COUNT_MAX, IndexView
 from contrailmq.store.view_log import LogView
-from contrailmq.store.view_queues import (
-    UNIT,
-    BatchUnit,
-    ExtUnit,
-    ExtView,
-)
+from contrailmq.store.view_queues import UNIT, BatchUnit, ExtUnit, ExtView
 from contrailmq.store.view_table import QueueTable
 from contrailmq.store.view_tail import LogTail
 
