@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import json
 import os
 import re
@@ -47,6 +48,80 @@ def _compose() -> dict[str, Any]:
     yaml = pytest.importorskip("yaml")
     found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     return found
+
+
+def _misfits(value: Any, shape: Any, path: str = "") -> list[str]:
+    """Where a value does not fit: a shape is a type, a pattern, a table of keys, or a list of one.
+
+    The key ``*`` of a table stands for any name.
+    """
+    if isinstance(shape, str):
+        fits = isinstance(value, str) and re.fullmatch(shape, value) is not None
+    elif isinstance(shape, dict) and isinstance(value, dict):
+        wrong = [f"{path}.{key}" for key in value if key not in shape and "*" not in shape]
+        for key in value:
+            inner = shape.get(key, shape.get("*"))
+            wrong += [] if inner is None else _misfits(value[key], inner, f"{path}.{key}")
+        return wrong
+    elif isinstance(shape, list) and isinstance(value, list):
+        return [wrong for item in value for wrong in _misfits(item, shape[0], f"{path}[]")]
+    else:
+        fits = not isinstance(shape, dict | list) and type(value) is shape
+    return [] if fits else [f"{path} = {value!r}"]
+
+
+_SPAN = r"\d+(ms|s|m|h)"
+_SERVICE = {
+    "image": r"[a-z-]+",
+    "build": {"context": str, "dockerfile": str, "target": str},
+    "command": [str],
+    "restart": r"no|always|unless-stopped|on-failure(:\d+)?",
+    "stop_grace_period": _SPAN,
+    "ulimits": {"nofile": int},
+    "ports": [r"\d+:\d+"],
+    "volumes": [r"[a-z-]+:/[a-z/]+"],
+    "depends_on": {"*": {"condition": "service_(started|healthy|completed_successfully)"}},
+    "healthcheck": {
+        "test": [str], "interval": _SPAN, "timeout": _SPAN, "retries": int, "start_period": _SPAN,
+    },
+}  # fmt: skip
+_NETWORKED = {**_SERVICE, "networks": {"*": {"ipv4_address": r"(\d+\.){3}\d+"}}}
+_ANYWHERE = {**_SERVICE, "networks": [str]}
+_COMPOSE = {
+    "name": r"[a-z]+",
+    "services": {"*": _NETWORKED, "spark": _ANYWHERE},
+    "volumes": {"*": type(None)},
+    "networks": {"*": {"ipam": {"config": [{"subnet": r"(\d+\.){3}\d+/\d+"}]}}},
+}
+
+
+def test_compose_has_the_shape_of_a_compose_file() -> None:
+    """The part of the Compose specification that is used; a key that is misspelled is ignored."""
+    found = _compose()
+    found.pop("x-server")
+    assert _misfits(found, _COMPOSE) == []
+    found["services"]["namesrv"]["healtcheck"] = {}
+    found["services"]["broker-a"]["stop_grace_period"] = "a while"
+    found["services"]["spark"]["restart"] = 5
+    assert sorted(_misfits(found, _COMPOSE)) == [
+        ".services.broker-a.stop_grace_period = 'a while'",
+        ".services.namesrv.healtcheck",
+        ".services.spark.restart = 5",
+    ]
+
+
+def test_compose_gives_addresses_of_its_network() -> None:
+    found = _compose()
+    [config] = found["networks"]["mq"]["ipam"]["config"]
+    given = [
+        service["networks"]["mq"]["ipv4_address"]
+        for service in found["services"].values()
+        if isinstance(service["networks"], dict)
+    ]
+    assert len(set(given)) == len(given) == 3
+    network = ipaddress.ip_network(config["subnet"])
+    assert all(ipaddress.ip_address(address) in network for address in given)
+    assert str(network[1]) not in given  # the gateway's
 
 
 def test_compose_runs_commands_that_exist() -> None:
