@@ -144,7 +144,7 @@ class SendLane:
 
     def reply(self) -> bytes:
         """The answers written since the last call."""
-        out = bytes(self._out_address[: self._out_at])
+        out = raw.copy_of(self._out_address, 0, self._out_at)
         self._out_at = 0
         return out
 

@@ -286,7 +286,7 @@ class PullLane:
             if commit >= 0:
                 self.host.commit(plan, queue_id, commit)
             size = self._header(plan, offset + seen, low, high, -1)
-            out.append(bytes(self._head_address[:size]))
+            out.append(raw.copy_of(self._head_address, 0, size))
             return True
         if gatherer.status != _FOUND:
             return False

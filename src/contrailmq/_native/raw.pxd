@@ -45,6 +45,12 @@ cdef inline bytearray new_buffer(Py_ssize_t size):
 cdef inline void copy_bytes(unsigned char* target, Py_ssize_t target_at, const unsigned char* source, Py_ssize_t source_at, Py_ssize_t size) noexcept nogil:
     memcpy(target + target_at, source + source_at, size)
 
+cdef extern from "Python.h":
+    bytes PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
+
+cdef inline bytes copy_of(const unsigned char* data, Py_ssize_t at, Py_ssize_t size):
+    return PyBytes_FromStringAndSize(<const char*> (data + at), size)
+
 cdef inline bint same_bytes(const unsigned char* left, Py_ssize_t left_at, const unsigned char* right, Py_ssize_t right_at, Py_ssize_t size) noexcept nogil:
     return memcmp(left + left_at, right + right_at, size) == 0
 

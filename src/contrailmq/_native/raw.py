@@ -27,6 +27,11 @@ def copy_bytes(target: Any, target_at: int, source: Any, source_at: int, size: i
     target[target_at : target_at + size] = source[source_at : source_at + size]
 
 
+def copy_of(data: Any, at: int, size: int) -> bytes:
+    """A stretch as bytes of its own."""
+    return bytes(data[at : at + size])
+
+
 def same_bytes(left: Any, left_at: int, right: Any, right_at: int, size: int) -> bool:
     """Whether two stretches are equal."""
     return bool(left[left_at : left_at + size] == right[right_at : right_at + size])

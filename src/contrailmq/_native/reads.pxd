@@ -1,16 +1,18 @@
 import cython
 
-from contrailmq._native cimport system
+from contrailmq._native cimport raw, system
 
 
 @cython.final
 cdef class Reads:
-    cdef object connection
+    cdef readonly object connection
     cdef public object owner
     cdef object shared
     cdef object run_lane
     cdef object now
     cdef public object room
+    cdef unsigned char* _shared_address
+    cdef Py_ssize_t _shared_size
     cdef public object out
     cdef public object write
     cdef public object waiting
@@ -21,8 +23,16 @@ cdef class Reads:
 
     cpdef object get_buffer(self, object sizehint)
 
-    @cython.locals(out=list, position=cython.Py_ssize_t, left=cython.Py_ssize_t)
     cpdef object buffer_updated(self, Py_ssize_t nbytes)
+
+    @cython.locals(got=cython.Py_ssize_t)
+    cpdef bint receive(self, double now) except -1
+
+    @cython.locals(view="unsigned char[::1]")
+    cdef Py_ssize_t _receive_rest(self) except -2
+
+    @cython.locals(out=list, position=cython.Py_ssize_t, left=cython.Py_ssize_t)
+    cdef object _handle(self, Py_ssize_t nbytes)
 
     @cython.locals(left=cython.Py_ssize_t)
     cpdef object answer(self, object reply)

@@ -3,14 +3,17 @@
 """The shortest way from a socket read to its answer.
 
 A transport asks a protocol where a read may go and then tells it how much has come.  Here both are
-compiled.  While a connection is ``is_straight`` (its reads begin with a frame in the shared buffer,
-its peer takes answers, it is not about to close) a read goes to the fast lane at once, and if the
-lane took all of it, its answers go out at once: to the socket itself where the transport has one
-and nothing that waits to be sent, or else to the transport.  What the socket does not take goes to
-the transport, too, and so does an answer to a socket that is broken: the transport tells its
-protocol what became of it.  Everything else is the owner's, an
-``Inlet``: ``take`` for a read that is not straight, ``go_on`` for one the lane did not finish,
-``give_up`` when it failed, ``look`` when the peer has stopped taking answers.
+compiled.  Where the transport has a plain socket, it does not read at all: ``Turns`` finds out in
+one call which of a server's sockets have something, and ``receive`` reads it.
+
+While a connection is ``is_straight`` (its reads begin with a frame in the shared buffer, its peer
+takes answers, it is not about to close) a read goes to the fast lane at once, and if the lane took
+all of it, its answers go out at once: to the socket itself where the transport has one and nothing
+that waits to be sent, or else to the transport.  What the socket does not take goes to the
+transport, too, and so does an answer to a socket that is broken: the transport tells its protocol
+what became of it.  Everything else is the owner's, an ``Inlet``: ``take`` for a read that is not
+straight, ``go_on`` for one the lane did not finish, ``give_up`` when it failed, ``look`` when the
+peer has stopped taking answers.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contrailmq._native import system
+from contrailmq._native import raw, system
 
 
 class Reads:
@@ -38,6 +41,8 @@ class Reads:
         self.now = now
         self.owner: Any = None
         self.room = memoryview(shared)
+        self._shared_address = raw.at_address(self.room)
+        self._shared_size = len(shared)
         self.out: list[Any] | None = None
         self.write: Any = None
         self.waiting: Any = None
@@ -53,6 +58,24 @@ class Reads:
     def buffer_updated(self, nbytes: int) -> None:
         """One read has come in."""
         self.read_at = self.now()
+        self._handle(nbytes)
+
+    def receive(self, now: float) -> bool:
+        """Read from the socket; False when it has ended or is broken, which the transport tells."""
+        if self.is_straight:
+            got = system.receive(self.fd, self._shared_address, self._shared_size)
+        else:
+            got = self._receive_rest()
+        if got > 0:
+            self.read_at = now
+            self._handle(got)
+        return got != 0
+
+    def _receive_rest(self) -> int:
+        view = self.room
+        return system.receive(self.fd, raw.at_address(view), len(view))
+
+    def _handle(self, nbytes: int) -> None:
         if not self.is_straight:
             self.owner.take(nbytes)
             return

@@ -137,7 +137,11 @@ cdef extern from *:
                 PyBuffer_Release(&view);
             }
         }
-        if (left > 0) {
+        if (left > 0 && count == 1) {
+            ssize_t sent = send(fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (sent > 0)
+                left -= (Py_ssize_t) sent;
+        } else if (left > 0) {
             ssize_t sent;
             memset(&message, 0, sizeof message);
             message.msg_iov = parts;
@@ -155,3 +159,40 @@ cdef extern from *:
 
 cdef inline Py_ssize_t send_now(int fd, list buffers) except -1:
     return contrail_send_now(fd, buffers)
+
+# Which sockets have something, and what they have: neither waits.
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <sys/socket.h>
+    #ifdef __linux__
+    #include <sys/epoll.h>
+    #define CONTRAIL_READY_MAX 64
+    static int contrail_ready(int fd, int *found, int room) {
+        struct epoll_event events[CONTRAIL_READY_MAX];
+        int count, index;
+        if (room > CONTRAIL_READY_MAX)
+            room = CONTRAIL_READY_MAX;
+        count = epoll_wait(fd, events, room, 0);
+        for (index = 0; index < count; index++)
+            found[index] = events[index].data.fd;
+        return count < 0 ? 0 : count;
+    }
+    #else
+    static int contrail_ready(int fd, int *found, int room) { return 0; }
+    #endif
+    static Py_ssize_t contrail_receive(int fd, unsigned char *room, Py_ssize_t size) {
+        ssize_t got = recv(fd, room, (size_t) size, MSG_DONTWAIT);
+        if (got >= 0)
+            return (Py_ssize_t) got;
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? -1 : 0;
+    }
+    """
+    int contrail_ready(int fd, int* found, int room) noexcept
+    Py_ssize_t contrail_receive(int fd, unsigned char* room, Py_ssize_t size) noexcept
+
+cdef inline int ready(object epoll, int fd, unsigned char* found, int room) noexcept:
+    return contrail_ready(fd, <int*> found, room)
+
+cdef inline Py_ssize_t receive(int fd, unsigned char* room, Py_ssize_t size) noexcept:
+    return contrail_receive(fd, room, size)

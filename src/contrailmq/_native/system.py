@@ -83,3 +83,29 @@ def send_now(fd: int, buffers: list[Any]) -> int:
         return len(whole) - os.write(fd, whole)
     except OSError:
         return len(whole)
+
+
+def ready(epoll: Any, fd: int, found: Any, room: int) -> int:
+    """Which sockets of an epoll set have something to read, or have ended: how many there are.
+
+    Their descriptors are put into ``found``, an array of ``room`` native 32-bit integers.  ``fd``
+    is the set's own descriptor.  Does not wait.
+    """
+    words = memoryview(found).cast("B").cast("i")
+    events = epoll.poll(0, room)
+    for index, (ready_fd, _) in enumerate(events):
+        words[index] = ready_fd
+    return len(events)
+
+
+def receive(fd: int, room: Any, size: int) -> int:
+    """Read what a socket has, up to ``size`` bytes: how many came; 0 at its end, or broken.
+
+    Below 0 when there is nothing to read after all.
+    """
+    try:
+        return os.readv(fd, [memoryview(room)[:size]])
+    except (BlockingIOError, InterruptedError):
+        return -1
+    except OSError:
+        return 0

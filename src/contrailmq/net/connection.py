@@ -5,6 +5,9 @@ is handled, one after another, and what they answer is written with one call at 
 ``outlet``).  The fast lane, if there is one, is asked first and again after every frame it left to
 the ordinary path, so answers given at once keep the order of their requests.
 
+A server reads its plain sockets itself, all that have something in one turn of the loop
+(``_native.turns``); under TLS, and at the client, the transport reads.
+
 A handler's answer may come at once, or later (an awaitable, or ``reply``).  Later answers are "in
 flight"; at the bound of a lane its further requests are answered with SYSTEM_BUSY (``serving``).
 
@@ -24,6 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from contrailmq._native.reads import Reads
+from contrailmq._native.turns import Turns
 from contrailmq.errors import (
     ConnectionLost,
     LocalProtocolError,
@@ -62,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         "_reads",
         "_timer",
         "_transport",
+        "_turns",
         "_until_closed",
         "_writable",
         "answer",
@@ -90,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self.buffer_updated = self._reads.buffer_updated  # type: ignore[method-assign]
         self.answer: Callable[[Buffer], None] = self._reads.answer
         self._is_reading = True
+        self._turns: Turns | None = None  # who reads the socket, if it is not the transport
         self._writable: asyncio.Future[None] | None = None
         self._until_closed: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None  # the idle limit, later that of closing
@@ -222,6 +228,8 @@ class Connection(asyncio.BufferedProtocol):
         if refusal is not None:
             self._endpoint.complain(self.peer, refusal)
             self.abort(refusal)
+        else:
+            self._loop.call_soon(self._read_in_turns)  # when the transport has begun to read
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -263,10 +271,30 @@ class Connection(asyncio.BufferedProtocol):
         if wanted == self._is_reading or transport is None or transport.is_closing():
             return
         self._is_reading = wanted
-        if wanted:
+        if self._turns is not None:
+            (self._turns.add if wanted else self._turns.remove)(self._reads)
+        elif wanted:
             transport.resume_reading()
         else:
             transport.pause_reading()
+
+    def _read_in_turns(self) -> None:
+        """From now on the endpoint reads the socket, together with its others."""
+        transport = self._transport
+        if self.close_reason is not None or transport is None or transport.is_closing():
+            return
+        if self._reads.fd < 0 or transport.get_protocol() is not self:
+            return  # somebody stands between us and the socket
+        self._turns = self._endpoint.turns()
+        if self._turns is not None and self._is_reading:
+            transport.pause_reading()
+            self._turns.add(self._reads)
+
+    def give_back(self) -> None:
+        """The socket has ended or is broken: let the transport find out how."""
+        self._turns = None
+        if self._is_reading and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     async def _wait_writable(self, timeout_s: float) -> float:
         """Wait until the peer reads; returns what is left of the timeout."""
@@ -299,6 +327,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.close_reason = reason
         self._reads.is_straight = False
+        if self._turns is not None:
+            self._turns.remove(self._reads)
         log.debug("connection ended: peer=%s reason=%s", self.peer, reason)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
+from contrailmq._native.turns import Turns
 from contrailmq.lifecycle import Tasks
 from contrailmq.net.noise import Noise
 from contrailmq.net.settings import Lane, Limits
@@ -87,6 +89,7 @@ class Endpoint(Generic[C]):
         self.view = memoryview(self.buffer)
         self._connections_max = connections_max
         self._on_open = on_open
+        self._turns: Turns | None = None
 
     def opened(self, connection: C) -> str | None:
         """Note a new connection; at the bound, the reason to refuse it."""
@@ -100,6 +103,23 @@ class Endpoint(Generic[C]):
     def closed(self, connection: C) -> None:
         """Forget a connection that has ended."""
         self.connections.pop(connection, None)
+
+    def turns(self) -> Turns | None:
+        """The set that reads the sockets of a server; None leaves that to the transports."""
+        if not self.limits.is_server or not hasattr(select, "epoll"):
+            return None
+        if self._turns is None:
+            loop = asyncio.get_running_loop()
+            self._turns = Turns(loop.time)
+            loop.add_reader(self._turns.fd, self._turns.run)
+        return self._turns
+
+    def close_turns(self) -> None:
+        """All connections are closed."""
+        if self._turns is not None:
+            asyncio.get_running_loop().remove_reader(self._turns.fd)
+            self._turns.close()
+            self._turns = None
 
     def complain(self, peer: str, reason: str) -> None:
         """Log that a connection is closed for a fault of its peer, not too often per host."""

@@ -76,6 +76,7 @@ class Server:
         if self._listener is not None:
             self._listener.close()
         await drain(self._endpoint, drain_s=self._settings.drain_ms / 1000)
+        self._endpoint.close_turns()
         if self._listener is not None:
             await self._listener.wait_closed()
 

@@ -21,6 +21,7 @@ import pytest
 
 from contrailmq.clock import SystemClock
 from contrailmq.net import connection as connection_module
+from contrailmq.net import endpoint as endpoint_module
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.loop import loop_factory
@@ -84,8 +85,9 @@ def runs(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]]
 @pytest.fixture(params=["compiled", "pure"], autouse=True)
 def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both builds of what reads."""
-    reads = native_module("reads", pure=request.param == "pure").Reads
-    monkeypatch.setattr(connection_module, "Reads", reads)
+    is_pure = request.param == "pure"
+    monkeypatch.setattr(connection_module, "Reads", native_module("reads", pure=is_pure).Reads)
+    monkeypatch.setattr(endpoint_module, "Turns", native_module("turns", pure=is_pure).Turns)
     return str(request.param)
 
 
@@ -190,6 +192,31 @@ def test_one_request_after_another_is_answered(runs: Any) -> None:
             assert (answer.opaque, answer.body) == (number, b"x" * number * number)
         writer.close()
         await writer.wait_closed()
+        await server.aclose()
+
+    runs(scenario())
+
+
+def test_a_peer_that_sends_no_more_gets_its_answers_and_the_end(runs: Any) -> None:
+    async def scenario() -> None:
+        server = await _served(CuttingLane(1))
+        requests = _requests(30, 3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.sleep(0)
+        for cut in range(2):  # a frame in the middle, then the end of all
+            frames = b"".join(frame for frame, _ in requests)
+            writer.write(frames[: len(frames) // 2] if cut == 0 else frames[len(frames) // 2 :])
+            await asyncio.sleep(0)
+        writer.write_eof()
+        found = await _answers(reader, len(requests))
+        assert [answer.body for answer in found] == [body for _, body in requests]
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        writer.close()
+        await writer.wait_closed()
+        async with asyncio.timeout(30):
+            for connection in server.connections:
+                await connection.wait_closed()
+        assert server.connection_count == 0
         await server.aclose()
 
     runs(scenario())
