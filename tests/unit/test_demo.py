@@ -150,6 +150,13 @@ class Slow(SystemClock):
         return next(self._seconds) * 1000
 
 
+class Still(SystemClock):
+    """No time passes."""
+
+    def monotonic_ms(self) -> int:
+        return 1000
+
+
 def test_nothing_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that wraps cannot be drawn again in its place."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -165,6 +172,45 @@ def test_nothing_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert max(map(len, lines)) <= 80
     assert "█" in lines[-1]
     assert lines[-1].endswith("3 micro-batches")
+    bar = screen.bar("broken order, attempts", 4)
+    bar.set(4)
+    bar.finish("dead letter in %DLQ%billing")
+    last = out.getvalue().splitlines()[-1]
+    assert len(last) <= 80
+    assert last.endswith("█ 4/4  dead letter in %DLQ%billing")
+    assert "/s" not in last
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_a_bar_is_drawn_over_itself(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However narrow the terminal is: a line that wraps would stay behind."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    screen = Screen(out, clock=Slow())
+    bar = screen.bar("orders into Parquet", 20_000)
+    for count in (1, 10_000, 20_000):
+        bar.set(count)
+    bar.finish("3 micro-batches")
+    drawn = out.getvalue().removesuffix("\n").split("\r\033[K")
+    assert len(drawn) == 5
+    assert max(map(len, drawn)) < columns
+    screen.title("no colour")
+    assert out.getvalue().count("\033[") == 4
+
+
+def test_a_rate_waits_for_some_time_to_pass() -> None:
+    out = Terminal()
+    bar = Screen(out, clock=Still()).bar("orders billed", 3000)
+    bar.set(1053)
+    assert "/s" not in out.getvalue()
 
 
 def test_a_bar_outside_of_a_terminal_is_one_line() -> None:

@@ -6,6 +6,7 @@ Nothing is wider than the terminal: texts are wrapped, bars get shorter.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,7 @@ BAR_WIDTH: Final = 28
 BAR_WIDTH_MIN: Final = 6
 LABEL_WIDTH: Final = 28
 REDRAW_MS: Final = 80
+RATE_AFTER_S: Final = 0.2
 
 
 class Screen:
@@ -27,6 +29,7 @@ class Screen:
         self.out = sys.stdout if out is None else out
         self.clock = clock or SystemClock()
         self.is_terminal = self.out.isatty()
+        self._has_colour = self.is_terminal and not os.environ.get("NO_COLOR")
         self.width = min(shutil.get_terminal_size((100, 24)).columns, 110)
         self._has_draft = False
 
@@ -82,7 +85,7 @@ class Screen:
         self.out.flush()
 
     def _coloured(self, text: str, code: str) -> str:
-        return f"\033[{code}m{text}\033[0m" if self.is_terminal else text
+        return f"\033[{code}m{text}\033[0m" if self._has_colour else text
 
 
 class Bar:
@@ -121,14 +124,22 @@ class Bar:
     def _draw(self, *, last: bool, text: str = "") -> None:
         share = min(self.count / self._total, 1.0)
         total = f"{self._total:,}"
-        per_second = self.count / self.seconds
-        rate = (
-            f"{per_second:,.0f}/s" if per_second >= 1 or not self.count else f"{per_second:.1f}/s"
-        )
         head = f"  {self._label:<{LABEL_WIDTH}} "
-        tail = f" {self.count:>{len(total)},}/{total}  {rate:>9}  {text}"
-        room = self._screen.width - 1 - len(head) - len(tail.rstrip())
+        tail = f" {self.count:>{len(total)},}/{total}  {self._rate(last=last):>9}  {text}"
+        most = self._screen.width - 1
+        if text and len(head) + BAR_WIDTH_MIN + len(tail) > most:
+            tail = f" {self.count:>{len(total)},}/{total}  {text}"  # what came of it says more
+        room = most - len(head) - len(tail.rstrip())
         width = max(BAR_WIDTH_MIN, min(BAR_WIDTH, room))
         full = int(share * width)
         bar = "█" * full + "░" * (width - full)
-        self._screen.draw(f"{head}{bar}{tail}".rstrip(), last=last)
+        self._screen.draw(f"{head}{bar}{tail}".rstrip()[:most], last=last)
+
+    def _rate(self, *, last: bool) -> str:
+        """A second's worth; of too short a time it would only amaze."""
+        if self.seconds < RATE_AFTER_S and not last:
+            return ""
+        per_second = self.count / self.seconds
+        return (
+            f"{per_second:,.0f}/s" if per_second >= 1 or not self.count else f"{per_second:.1f}/s"
+        )
