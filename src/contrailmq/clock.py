@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from contrailmq._native import clock
+
 
 class Clock(Protocol):
     """Where every timestamp in the system comes from."""
@@ -21,9 +23,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    def now_ms(self) -> int:
-        """Wall-clock milliseconds since 1970."""
-        return time.time_ns() // 1_000_000
+    now_ms = staticmethod(clock.now_ms)
 
     def monotonic_ms(self) -> int:
         """Milliseconds of the monotonic clock."""

@@ -13,7 +13,7 @@ SERVERS = {"namesrv", "broker"}
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
-    "clock": {"errors"},
+    "clock": {"errors", "_native"},
     "settings": {"errors"},
     "lifecycle": {"errors"},
     "usage": set(),

@@ -196,3 +196,17 @@ cdef inline int ready(object epoll, int fd, unsigned char* found, int room) noex
 
 cdef inline Py_ssize_t receive(int fd, unsigned char* room, Py_ssize_t size) noexcept:
     return contrail_receive(fd, room, size)
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static long long contrail_wall_ms(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (long long) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    """
+    long long contrail_wall_ms() noexcept
+
+cdef inline long long wall_ms() noexcept:
+    return contrail_wall_ms()

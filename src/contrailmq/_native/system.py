@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import time
 from typing import Any
 
 _WILLNEED = 3
@@ -109,3 +110,8 @@ def receive(fd: int, room: Any, size: int) -> int:
         return -1
     except OSError:
         return 0
+
+
+def wall_ms() -> int:
+    """Wall-clock milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,3 @@
+from contrailmq._native cimport system
+
+cpdef long long now_ms() noexcept
