@@ -7,9 +7,11 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -53,7 +55,7 @@ def command_session(
     # Spark logs every error of a query that it raises as well.
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
+    with terminable(), tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
         own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
         if master is None and "MASTER" not in os.environ:
             own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
@@ -76,6 +78,19 @@ def reason(text: str) -> str:
         return str(ours[-1]).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else "Spark failed and does not say why"
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Meanwhile SIGTERM is a KeyboardInterrupt, so that folders and processes go in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def java_fault() -> str | None:

@@ -42,7 +42,7 @@ class Stop:
 
     @contextlib.contextmanager
     def on_interrupt(self) -> Iterator[Stop]:
-        """Meanwhile the first Ctrl-C is a request; only the main thread can have this."""
+        """Meanwhile the first Ctrl-C, or SIGTERM, is a request; for the main thread only."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -52,11 +52,12 @@ class Stop:
                 raise KeyboardInterrupt
             self.request()
 
-        before = signal.signal(signal.SIGINT, ask)
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class Progress:

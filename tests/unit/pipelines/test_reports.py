@@ -15,7 +15,7 @@ import pytest
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines import charts, message_report
 from contrailmq.pipelines.audit_page import page
-from contrailmq.pipelines.local import reason
+from contrailmq.pipelines.local import reason, terminable
 from contrailmq.pipelines.main import main, parser
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
@@ -65,16 +65,27 @@ def test_where_there_is_no_terminal_nothing_is_drawn() -> None:
     assert (out.getvalue(), bar.rows, bar.size, bar.lag) == ("", 10, 20, 5)
 
 
-def test_the_first_interrupt_asks_and_the_second_interrupts() -> None:
-    stop, before = Stop(), signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_interrupt_asks_and_the_second_interrupts(number: signal.Signals) -> None:
+    """The signal of a terminal, and that of whoever stops services."""
+    stop, before = Stop(), signal.getsignal(number)
     with stop.on_interrupt():
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         assert stop.wait(5.0)
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
             stop.wait(5.0)
             raise AssertionError("the second interrupt did nothing")  # pragma: no cover
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
+
+
+def test_who_is_terminated_while_spark_starts_cleans_up() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), terminable():
+        os.kill(os.getpid(), signal.SIGTERM)
+        Stop().wait(5.0)
+        raise AssertionError("the signal did nothing")  # pragma: no cover
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_summary_tells_what_was_done_and_what_is_next() -> None:
