@@ -44,9 +44,12 @@ def test_queues_and_their_bounds(golden: StoreDirectory, reader: StoreReader) ->
         low, high = reader.bounds(*key)
         assert low == queue["minOffset"], key
         if reader.is_batch(*key):
-            # Java 5.2.0 forgets, when it restarts, how many messages the last batch has.
-            assert reader.batch_units(*key)[-1].base + 1 == queue["maxOffset"], key
-            assert high >= queue["maxOffset"], key
+            # The row has the offset behind the last record's own. A Java 5.2.0 broker over this
+            # directory answers code 30 as we do: the queue ends behind the last of its messages.
+            last = reader.batch_units(*key)[-1]
+            assert last.base + 1 == queue["maxOffset"], key
+            (record,) = list(reader.records(*key, start=last.base))
+            assert high == last.base + int(record.properties["INNER_NUM"]), key
         else:
             assert high == queue["maxOffset"], key
 
