@@ -1,9 +1,9 @@
 """One typed, frozen settings object per component, read from RocketMQ's own keys.
 
 ``key`` declares a field and the ``broker.conf`` key (and its old spellings) it is read from;
-``read`` builds the object.  A value that does not parse is an error that names key, value and
-expected type; Java silently keeps the default there.  ``live=True`` marks what may be changed
-while running.
+``read`` builds the object.  A value that does not parse, or is out of bounds, is an error that
+names key, value and what was expected; Java silently keeps the default there.  ``live=True`` marks
+what may be changed while running.
 """
 
 from __future__ import annotations
@@ -19,9 +19,21 @@ from contrailmq.errors import ConfigError
 T = TypeVar("T")
 
 
-def key(name: str, default: Any, *, also: tuple[str, ...] = (), live: bool = False) -> Any:
-    """A setting, the properties key it is read from, and the key's other spellings."""
-    return dataclasses.field(default=default, metadata={"key": name, "also": also, "live": live})
+def key(
+    name: str,
+    default: Any,
+    *,
+    also: tuple[str, ...] = (),
+    live: bool = False,
+    low: int = 0,
+    high: int | None = None,
+) -> Any:
+    """A setting, the properties key it is read from, and the key's other spellings.
+
+    ``low`` and ``high`` are the least and the most a number in properties may be.
+    """
+    metadata = {"key": name, "also": also, "live": live, "low": low, "high": high}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def read(cls: type[T], properties: Mapping[str, str]) -> T:
@@ -40,7 +52,10 @@ def update(settings: T, properties: Mapping[str, str], *, live_only: bool = Fals
                     raise ConfigError(
                         f"{name} cannot be changed while running; restart to change it"
                     )
-                values[field.name] = parse(name, properties[name].strip(), hints[field.name])
+                value = parse(name, properties[name].strip(), hints[field.name])
+                if isinstance(value, int) and not isinstance(value, bool):
+                    _check_range(name, value, field.metadata["low"], field.metadata["high"])
+                values[field.name] = value
     return dataclasses.replace(settings, **values) if values else settings  # type: ignore[type-var]
 
 
@@ -75,6 +90,12 @@ def parse(name: str, text: str, kind: Any) -> Any:
                 kind, getattr(kind, "__name__", str(kind))
             )
         raise ConfigError(f"{name} = {text!r}: expected {expected}") from None
+
+
+def _check_range(name: str, value: int, low: int, high: int | None) -> None:
+    if value < low or (high is not None and value > high):
+        bounds = f", at least {low}" if high is None else f" from {low} to {high}"
+        raise ConfigError(f"{name} = {value}: expected a whole number{bounds}")
 
 
 def render(value: Any) -> str:

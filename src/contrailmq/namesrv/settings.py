@@ -60,7 +60,7 @@ class NameServerSettings:
     config_store_path: str = key("configStorePath", "")
     order_message: bool = key("orderMessageEnable", False, live=True)
     return_order_config: bool = key("returnOrderTopicConfigToBroker", True, live=True)
-    scan_interval_ms: int = key("scanNotActiveBrokerInterval", 5_000)
+    scan_interval_ms: int = key("scanNotActiveBrokerInterval", 5_000, low=1)
     acting_master: bool = key("supportActingMaster", False, live=True)
     all_topic_list: bool = key("enableAllTopicList", True, live=True)
     topic_list: bool = key("enableTopicList", True, live=True)

@@ -40,14 +40,14 @@ class ServerSettings:
     """How a server treats those who connect to it (NettyServerConfig and our own bounds)."""
 
     bind_address: str = key("bindAddress", "0.0.0.0")
-    backlog: int = key("serverSocketBacklog", 1024)
-    idle_s: int = key("serverChannelMaxIdleTimeSeconds", 120)
+    backlog: int = key("serverSocketBacklog", 1024, low=1)
+    idle_s: int = key("serverChannelMaxIdleTimeSeconds", 120, low=1)
     frame_size_max: int = key("netFrameSizeMax", FRAME_SIZE_MAX)
-    connections_max: int = key("netConnectionsMax", 50_000)
-    in_flight_send_max: int = key("netInFlightSendMax", 10_000)
-    in_flight_pull_max: int = key("netInFlightPullMax", 10_000)
-    in_flight_admin_max: int = key("netInFlightAdminMax", 1_000)
-    calls_max: int = key("netCallsMax", 1_024)
+    connections_max: int = key("netConnectionsMax", 50_000, low=1)
+    in_flight_send_max: int = key("netInFlightSendMax", 10_000, low=1)
+    in_flight_pull_max: int = key("netInFlightPullMax", 10_000, low=1)
+    in_flight_admin_max: int = key("netInFlightAdminMax", 1_000, low=1)
+    calls_max: int = key("netCallsMax", 1_024, low=1)
     write_high_size: int = key("netWriteHighSize", 1024 * 1024)
     write_size_max: int = key("netWriteSizeMax", 64 * 1024 * 1024)
     drain_ms: int = key("netDrainMillis", 500)
@@ -73,9 +73,9 @@ class ServerSettings:
 class ClientNetSettings:
     """How a client connects and waits (NettyClientConfig and our own bounds)."""
 
-    connect_timeout_ms: int = key("connectTimeoutMillis", 3_000)
-    idle_s: int = key("clientChannelMaxIdleTimeSeconds", 120)
-    calls_max: int = key("clientAsyncSemaphoreValue", 65_535)
+    connect_timeout_ms: int = key("connectTimeoutMillis", 3_000, low=1)
+    idle_s: int = key("clientChannelMaxIdleTimeSeconds", 120, low=1)
+    calls_max: int = key("clientAsyncSemaphoreValue", 65_535, low=1)
     frame_size_max: int = key("netFrameSizeMax", FRAME_SIZE_MAX)
     write_high_size: int = key("netWriteHighSize", 1024 * 1024)
     write_size_max: int = key("netWriteSizeMax", 64 * 1024 * 1024)

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from contrailmq.clock import Clock
-from contrailmq.errors import ConfigError
 from contrailmq.lifecycle import raise_cancellation, uninterrupted
 from contrailmq.store.files import DiskUsage
 from contrailmq.store.settings import StoreSettings
@@ -96,7 +95,7 @@ def decide(settings: StoreSettings, situation: Situation) -> Decision:
         reason = f"{fullest}, more than {used_max} %"
     elif situation.is_asked_for:
         reason = "it was asked for"
-    elif situation.hour in delete_hours(settings.delete_hours):
+    elif situation.hour in settings.delete_at_hours():
         reason = f"it is {situation.hour} o'clock"
     else:
         return Decision(0, "", refusal)
@@ -107,15 +106,6 @@ def decide(settings: StoreSettings, situation: Situation) -> Decision:
             break
         count += 1
     return Decision(count, reason, refusal)
-
-
-def delete_hours(text: str) -> frozenset[int]:
-    """The hours of ``deleteWhen``: ``04``, or several with ``;`` between them."""
-    try:
-        hours = frozenset(int(part) for part in text.split(";") if part.strip())
-    except ValueError:
-        raise ConfigError(f"deleteWhen = {text!r}: expected hours such as 04 or 04;16") from None
-    return hours
 
 
 def _refusal(settings: StoreSettings, situation: Situation) -> str | None:

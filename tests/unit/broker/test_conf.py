@@ -89,6 +89,17 @@ def test_a_key_nobody_knows_is_a_warning_or_an_error(caplog: pytest.LogCaptureFi
         ("flushDiskType", "SYNC", "one of ASYNC_FLUSH, SYNC_FLUSH"),
         ("brokerPermission", "99", "from 0 to 15"),
         ("listenPort", "70000", "from 0 to 65535"),
+        ("fileReservedTime", "-1", "at least 0"),
+        ("flushIntervalCommitLog", "0", "at least 1"),
+        ("transactionCheckInterval", "0", "at least 1"),
+        ("diskMaxUsedSpaceRatio", "500", "from 0 to 100"),
+        ("mappedFileSizeCommitLog", "5000000000000", "from 0 to 2147483647"),
+        ("serverChannelMaxIdleTimeSeconds", "0", "at least 1"),
+        ("deleteWhen", "at night", "hours such as 04"),
+        ("messageDelayLevel", "", "levels such as 1s"),
+        ("messageDelayLevel", "1s 5x", "a number and one of s, m, h, d"),
+        ("namesrvAddr", "here", "host:port"),
+        ("namesrvAddr", "a:9876;b:port", "host:port"),
     ],
 )
 def test_a_bad_value_names_key_value_and_expectation(key: str, value: str, expected: str) -> None:

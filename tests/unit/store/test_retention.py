@@ -11,7 +11,7 @@ import pytest
 
 from contrailmq.errors import ConfigError
 from contrailmq.store.files import DiskUsage
-from contrailmq.store.retention import Disk, Retention, Situation, decide, delete_hours
+from contrailmq.store.retention import Disk, Retention, Situation, decide
 from contrailmq.store.settings import StoreSettings
 from contrailmq.testing.sim import SimClock, simulate
 
@@ -98,10 +98,11 @@ def test_the_queues_disk_counts_too() -> None:
 
 
 def test_hours() -> None:
-    assert delete_hours("04") == {4}
-    assert delete_hours("04;16; 23") == {4, 16, 23}
-    with pytest.raises(ConfigError, match="deleteWhen"):
-        delete_hours("four")
+    assert StoreSettings(delete_hours="04").delete_at_hours() == {4}
+    assert StoreSettings(delete_hours="04;16; 23").delete_at_hours() == {4, 16, 23}
+    for text in ("four", "24", "-1", "", ";", "04:30"):
+        with pytest.raises(ConfigError, match="deleteWhen"):
+            StoreSettings(delete_hours=text)
 
 
 @dataclass
