@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from contrailmq.broker.counters import Counters
@@ -20,13 +21,19 @@ from contrailmq.errors import (
     MessageIllegal,
     ServiceNotAvailable,
     StoreClosed,
+    SystemFailure,
 )
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from contrailmq.protocol.properties import (
     PROPERTY_DELAY,
+    PROPERTY_INNER_NUM,
     PROPERTY_REAL_QUEUE_ID,
     PROPERTY_REAL_TOPIC,
+    PROPERTY_TIMER_DELAY_MS,
+    PROPERTY_TIMER_DELAY_SEC,
+    PROPERTY_TIMER_DELIVER_MS,
+    PROPERTY_TIMER_OUT_MS,
     PROPERTY_TRANSACTION_ID,
     PROPERTY_UNIQUE_KEY,
     encode_properties,
@@ -36,6 +43,11 @@ from contrailmq.store.settings import StoreSettings
 from contrailmq.store.types import Appended, BatchAppended, NewMessage
 
 PROPERTIES_LIMIT_TEXT: Final = "32KB"
+_TIMERS: Final = (
+    PROPERTY_TIMER_DELAY_SEC,
+    PROPERTY_TIMER_DELAY_MS,
+    PROPERTY_TIMER_DELIVER_MS,
+)
 Buffer = bytes | bytearray | memoryview
 
 
@@ -57,6 +69,32 @@ class MessageStore(Protocol):
     def writeable_reason(self) -> str | None:
         """Why no message can be taken now, or None."""
         ...
+
+
+def delay_level(properties: Mapping[str, str]) -> int:
+    """The delay level a message asks for; 0 for none."""
+    try:
+        return int(properties.get(PROPERTY_DELAY, "0"))
+    except ValueError:
+        return 0
+
+
+def refuse_unserved(properties: Mapping[str, str]) -> None:
+    """Raise for what must not be stored as if it were an ordinary message.
+
+    A message with a time of its own would be delivered at once, in silence; one that says that it
+    is a batch would be one to other brokers.
+    """
+    if PROPERTY_INNER_NUM in properties:
+        raise IllegalMessage(f"{PROPERTY_INNER_NUM} is for batches that a broker keeps whole")
+    if delay_level(properties) > 0 or PROPERTY_TIMER_OUT_MS in properties:
+        return
+    for name in _TIMERS:
+        if name in properties:
+            raise SystemFailure(
+                "accurate timer message is not enabled, timerWheelEnable is false: "
+                f"{name} = {properties[name]}; this broker has delay levels only (DELAY)"
+            )
 
 
 class Putting:
@@ -123,10 +161,7 @@ class Putting:
 
     def arrange(self, message: NewMessage, properties: dict[str, str]) -> NewMessage:
         """The message as it is stored: rewritten if its properties ask for a delay."""
-        try:
-            level = int(properties.get(PROPERTY_DELAY, "0"))
-        except ValueError:
-            level = 0
+        level = delay_level(properties)
         return self.delayed(message, properties, level) if level > 0 else message
 
     def delayed(self, message: NewMessage, properties: dict[str, str], level: int) -> NewMessage:

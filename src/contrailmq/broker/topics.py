@@ -57,6 +57,14 @@ def check_sendable(topic: str) -> None:
         raise NoPermission(f"Sending message to topic[{topic}] is forbidden.")
 
 
+def check_plain(config: TopicConfig) -> None:
+    """Raise for a topic of 5.x's batch queues: a plain queue of it would stop a Java broker."""
+    if config.attributes.get("queue.type") == "BatchCQ":
+        raise SystemFailure(
+            f"topic[{config.topic_name}] has queue.type=BatchCQ: this broker has no batch queues"
+        )
+
+
 def describe(config: TopicConfig) -> str:
     """A topic in the words of the original's refusals (TopicConfig.toString)."""
     order = "true" if config.order else "false"

@@ -9,7 +9,7 @@ from contrailmq.broker.identity import Identity
 from contrailmq.broker.offsets import OffsetTable
 from contrailmq.broker.registration import Registration
 from contrailmq.broker.stats import Stats
-from contrailmq.broker.topics import TopicTable, topic_missing
+from contrailmq.broker.topics import TopicTable, check_plain, topic_missing
 from contrailmq.broker.versions import page
 from contrailmq.errors import SystemFailure
 from contrailmq.net.connection import Connection
@@ -195,6 +195,7 @@ class TopicStats:
 
 
 def _check(config: TopicConfig) -> None:
+    check_plain(config)
     fault = stored_topic_fault(config.topic_name)
     if fault is not None:
         raise SystemFailure(fault)

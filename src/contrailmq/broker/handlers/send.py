@@ -18,9 +18,15 @@ from contrailmq.broker.groups import GroupTable
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.live import LiveSettings
 from contrailmq.broker.locks import QueueLocks
-from contrailmq.broker.putting import Putting
+from contrailmq.broker.putting import Putting, delay_level, refuse_unserved
 from contrailmq.broker.revision import Revision
-from contrailmq.broker.topics import TopicTable, check_sendable, describe, topic_missing
+from contrailmq.broker.topics import (
+    TopicTable,
+    check_plain,
+    check_sendable,
+    describe,
+    topic_missing,
+)
 from contrailmq.clock import Clock
 from contrailmq.errors import (
     BrokerError,
@@ -46,10 +52,6 @@ from contrailmq.protocol.properties import (
     PROPERTY_DELAY,
     PROPERTY_MSG_REGION,
     PROPERTY_POP_CK,
-    PROPERTY_TIMER_DELAY_MS,
-    PROPERTY_TIMER_DELAY_SEC,
-    PROPERTY_TIMER_DELIVER_MS,
-    PROPERTY_TIMER_OUT_MS,
     PROPERTY_TRACE_SWITCH,
     PROPERTY_TRANSACTION_PREPARED,
     PROPERTY_UNIQUE_KEY,
@@ -67,11 +69,6 @@ _Header = SendMessageRequest | SendMessageRequestV2
 _SPECIAL: Final = re.compile(
     "(?:^|\x02)(?:DELAY|TRAN_MSG|POP_CK|CLUSTER|MSG_REGION|TRACE_ON|INNER_NUM"
     "|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TIMER_DEL_UNIQKEY)\x01"
-)
-_TIMERS: Final = (
-    PROPERTY_TIMER_DELAY_SEC,
-    PROPERTY_TIMER_DELAY_MS,
-    PROPERTY_TIMER_DELIVER_MS,
 )
 _UNIQUE_KEY: Final = re.compile("(?:^|\x02)UNIQ_KEY\x01([^\x02]+)")
 _NO_WAIT: Final = re.compile("(?:^|\x02)WAIT\x01false(?:\x02|$)")
@@ -158,6 +155,7 @@ class SendMessage:
         config = self._topics.find(topic)
         if config is None:
             return None
+        check_plain(config)
         if len(self._decisions) > 4 * len(self._topics) + 64:
             self._decisions.clear()  # topics come and go
         decision = self._decisions[topic] = self._decision(config)
@@ -223,8 +221,8 @@ class SendMessage:
             self._send_to_dead_letters_if_due(request, header, message, properties=properties)
         properties.update(self._added)
         message.properties = encode_properties(properties)
-        _refuse_timers(properties)
-        retried = message.reconsume_times > 0 and _level(properties) > 0
+        refuse_unserved(properties)
+        retried = message.reconsume_times > 0 and delay_level(properties) > 0
         if properties.get(PROPERTY_TRANSACTION_PREPARED) == "true" and not retried:
             if self._live.now.reject_transactions:
                 raise NoPermission(
@@ -276,7 +274,7 @@ class SendMessage:
 
         ``properties`` are the batch's own, without its unique key; raises a refusal.
         """
-        if _level(properties) > 0 or properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
+        if delay_level(properties) > 0 or properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
             raise IllegalMessage("a batch can be neither delayed nor transactional")
         return encode_properties({**properties, **self._added})
 
@@ -379,22 +377,3 @@ class SendMessage:
 
         outcome.add_done_callback(settle)
         return answer
-
-
-def _refuse_timers(properties: dict[str, str]) -> None:
-    """A message with a time of its own must not be delivered at once in silence."""
-    if _level(properties) > 0 or PROPERTY_TIMER_OUT_MS in properties:
-        return
-    for name in _TIMERS:
-        if name in properties:
-            raise SystemFailure(
-                "accurate timer message is not enabled, timerWheelEnable is false: "
-                f"{name} = {properties[name]}; this broker has delay levels only (DELAY)"
-            )
-
-
-def _level(properties: dict[str, str]) -> int:
-    try:
-        return int(properties.get(PROPERTY_DELAY, "0"))
-    except ValueError:
-        return 0
