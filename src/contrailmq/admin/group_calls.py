@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contrailmq.admin.pages import PAGE, Page, read_pages
 from contrailmq.admin.topic_calls import TopicCalls
 from contrailmq.errors import (
     CodeNotSupported,
@@ -37,6 +38,8 @@ from contrailmq.protocol.headers.client import (
 )
 from contrailmq.protocol.headers.group import (
     DeleteSubscriptionGroupRequest,
+    GetAllSubscriptionGroupRequest,
+    GetAllSubscriptionGroupResponse,
     GetSubscriptionGroupConfigRequest,
     UpdateGroupForbiddenRequest,
 )
@@ -54,8 +57,17 @@ class GroupCalls(TopicCalls):
 
     async def group_configs(self, address: str) -> dict[str, SubscriptionGroupConfig]:
         """Every group of one broker."""
-        answer = await self.ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return SubscriptionGroupWrapper.decode(answer.body).subscription_group_table
+
+        async def ask(start: int, seen: str) -> Page[SubscriptionGroupConfig]:
+            header = GetAllSubscriptionGroupRequest(
+                group_seq=start, data_version=seen, max_group_num=PAGE
+            )
+            answer = await self.ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            total = GetAllSubscriptionGroupResponse.from_fields(answer.fields).total_group_num
+            found = SubscriptionGroupWrapper.decode(answer.body)
+            return Page(found.data_version, found.subscription_group_table, total)
+
+        return await read_pages(ask)
 
     async def groups(self, cluster: str | None = None) -> list[str]:
         """The names of all groups of a cluster, or of all, sorted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contrailmq.admin.names_calls import ORDER_TOPIC_CONFIG, NameServerCalls
+from contrailmq.admin.pages import PAGE, Page, read_pages
 from contrailmq.errors import ClientError, CodeNotSupported, TopicNotExist
 from contrailmq.protocol.bodies.group import GroupList
 from contrailmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
@@ -16,6 +17,8 @@ from contrailmq.protocol.headers.route import (
 from contrailmq.protocol.headers.topic import (
     CreateTopicRequest,
     DeleteTopicRequest,
+    GetAllTopicConfigRequest,
+    GetAllTopicConfigResponse,
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
@@ -48,8 +51,17 @@ class TopicCalls(NameServerCalls):
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """Every topic of one broker."""
-        answer = await self.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
-        return TopicConfigWrapper.decode(answer.body).topic_config_table
+
+        async def ask(start: int, seen: str) -> Page[TopicConfig]:
+            header = GetAllTopicConfigRequest(
+                topic_seq=start, data_version=seen, max_topic_num=PAGE
+            )
+            answer = await self.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+            total = GetAllTopicConfigResponse.from_fields(answer.fields).total_topic_num
+            found = TopicConfigWrapper.decode(answer.body)
+            return Page(found.data_version, found.topic_config_table, total)
+
+        return await read_pages(ask)
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
         """One topic of one broker; raises TopicNotExist."""

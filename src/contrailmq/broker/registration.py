@@ -47,6 +47,7 @@ PERIOD_S_MAX: Final = 60.0
 REST: Final = 20  # times as long as it took to write all topics down
 REST_S_MIN: Final = 0.001
 REST_S_MAX: Final = 1.0
+PLAIN_SIZE_MAX: Final = 8 * 1024 * 1024  # a frame holds 16 MiB; larger tables go compressed
 
 
 def split_addresses(text: str) -> list[str]:
@@ -129,7 +130,7 @@ class Registration:
                 self._wake.clear()
             addresses = self.addresses
             began = asyncio.get_running_loop().time()
-            body = self._body(only)
+            body, is_compressed = self._body(only)
             if only is None:
                 self._body_s = asyncio.get_running_loop().time() - began
             header = RegisterBrokerRequest(
@@ -139,7 +140,7 @@ class Registration:
                 ha_server_addr=self._identity.ha_address,
                 broker_id=self._identity.broker_id,
                 enable_acting_master=False,
-                compressed=False,
+                compressed=is_compressed,
                 body_crc32=body_crc32(body),
             )
             timeout_s = self._live.now.register_timeout_ms / 1000
@@ -174,14 +175,19 @@ class Registration:
 
         await asyncio.gather(*(leave(address) for address in self.addresses))
 
-    def _body(self, only: str | None) -> bytes:
+    def _body(self, only: str | None) -> tuple[bytes, bool]:
+        """What is told of the topics, and whether it is compressed."""
         registered = self._topics.registered(self._live.permission.bits, only=only)
         wrapper = TopicConfigAndMappingWrapper(
             data_version=registered.data_version,
             mapping_data_version=registered.data_version,
             topic_config_table=registered.topic_config_table,
         )
-        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode()
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+        plain = body.encode()
+        if len(plain) <= PLAIN_SIZE_MAX:
+            return plain, False
+        return body.encode_compressed(attributes=False), True
 
     async def _register_at(
         self, address: str, header: RegisterBrokerRequest, body: bytes, *, timeout_s: float

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from contrailmq.admin import group_calls, topic_calls
 from contrailmq.admin.client import AdminClient
+from contrailmq.broker import registration
 from contrailmq.broker.app import Broker
 from contrailmq.client.settings import World as ClientWorld
 from contrailmq.errors import (
@@ -189,6 +193,69 @@ def test_topics_and_groups_are_read_in_pages(tmp_path: Path) -> None:
             assert body["forbiddenTable"] == {first: {"T": 1}}
 
     play(tmp_path, scenario)
+
+
+def test_large_tables_are_read_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (topic_calls, group_calls):
+        monkeypatch.setattr(module, "PAGE", 3)
+
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        tables = broker.parts.tables
+        assert set(await admin.topic_configs(ADDRESS)) == set(tables.topics.names())
+        assert set(await admin.group_configs(ADDRESS)) == set(tables.groups.names())
+        asked = 0
+
+        async def ask(*args: Any, **more: Any) -> Command:
+            nonlocal asked
+            asked += 1
+            if asked == 3:  # in the middle the table changes
+                await admin.create_topic(ADDRESS, _topic("A"))
+            return await real(*args, **more)
+
+        real, admin.ask = admin.ask, ask  # type: ignore[method-assign]
+        found = await admin.topic_configs(ADDRESS)
+        assert set(found) == set(tables.topics.names()) > {"A", "T"}
+
+    play(tmp_path, scenario)
+
+
+# -- registration
+
+
+def test_a_large_table_is_registered_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All topics of a broker go in one frame; the plain text of 100,000 is larger than that."""
+    monkeypatch.setattr(registration, "PLAIN_SIZE_MAX", 1000)
+
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        tables = broker.parts.tables
+        tables.topics.put(_topic("Typed", 3, attributes={"message.type": "FIFO"}))
+        body, is_compressed = broker.parts.registration._body(None)
+        assert is_compressed
+        assert {len(line.split(b" ")) for line in _lines(zlib.decompress(body))} == {5}, "as 4.9"
+        outcome = await broker.parts.registration.register()
+        assert (outcome.told, outcome.failed) == (("10.0.1.1:9876",), {})
+        route = await admin.route("Typed")
+        assert [data.read_queue_nums for data in route.queue_datas] == [3]
+        assert set(tables.topics.names()) <= {*await admin.topics(), *await admin.system_topics()}
+
+    play(tmp_path, scenario)
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """The topics of an inflated registration: behind the version, each with its size."""
+    at = 4 + int.from_bytes(data[:4], "big")
+    count = int.from_bytes(data[at : at + 4], "big")
+    at += 4
+    lines = []
+    for _ in range(count):
+        size = int.from_bytes(data[at : at + 4], "big")
+        lines.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return lines
 
 
 # -- groups

@@ -146,11 +146,12 @@ class RegisterBrokerBody(Body):
         """The version of the topics."""
         return self.topic_config_serialize_wrapper.data_version
 
-    def encode_compressed(self, *, legacy: bool = False) -> bytes:
-        """The same in the compressed form."""
+    def encode_compressed(self, *, legacy: bool = False, attributes: bool = True) -> bytes:
+        """The same in the compressed form; without ``attributes`` 4.9 reads that of 5.x too."""
         wrapper = self.topic_config_serialize_wrapper
+        is_short = legacy or not attributes
         parts = [_sized(wrapper.data_version.encode(legacy=legacy)), _INT.pack(len(self.topics))]
-        parts += [_sized(t.encode_line(legacy=legacy).encode()) for t in self.topics.values()]
+        parts += [_sized(t.encode_line(legacy=is_short).encode()) for t in self.topics.values()]
         parts.append(_sized(dumps(self.filter_server_list)))
         if not legacy:
             mappings = wrapper.topic_queue_mapping_info_map
