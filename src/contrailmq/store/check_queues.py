@@ -136,6 +136,8 @@ class _QueueCheck:
         self._report.counts["queues"] += 1
         _check_files(self._view.files, QUEUE_UNIT, self._report)
         start = self._view.first_at_or_after(self._reader.min_offset, written)
+        if deep:
+            self._check_expired(start)
         self._report.counts["units"] += written - start
         while start < written:
             end = min(written, start + _UNITS_AT_ONCE)
@@ -144,6 +146,16 @@ class _QueueCheck:
                 self._check_tags(start, end)
             start = end
         self._check_holes(written)
+
+    def _check_expired(self, end: int) -> None:
+        """Units before ``end`` point at what is gone from the log, or fill the place."""
+        for start in range(self._view.first, end, _UNITS_AT_ONCE):
+            units = self._view.units(start, min(end, start + _UNITS_AT_ONCE))
+            for number, values in enumerate(UNIT.iter_unpack(units)):
+                unit = Unit(*values)
+                is_gone = unit.size > 0 and 0 <= unit.offset < self._reader.min_offset
+                if not is_gone and unit.size != FILLER_SIZE:
+                    self._wrong(start + number, unit, "units behind it point before the log")
 
     def _check_run(self, start: int, units: bytes) -> None:
         index, count = 0, len(units) // QUEUE_UNIT
@@ -186,14 +198,14 @@ class _QueueCheck:
             record = self._reader.log.find_record(unit.offset)
             if record is None or unit.size == FILLER_SIZE:
                 continue
+            facts = scan.fields(record, 0)
             code = unit.tags_code
             if unit.is_ext:
                 ext = self._reader.ext_unit(self._view.topic, self._view.queue_id, code)
-                if ext is None:
-                    self._wrong(start + number, unit, f"no extension unit has the address {code}")
+                if ext is None or ext.store_ms != facts[4]:
+                    self._wrong(start + number, unit, f"its extension is not at the address {code}")
                     continue
                 code = ext.tags_code
-            facts = scan.fields(record, 0)
             properties = decode_properties(record[facts[9] : facts[9] + facts[10]])
             if self._view.topic == SCHEDULE_TOPIC and "DELAY" in properties:
                 right = code >= facts[4]  # the time of delivery

@@ -170,6 +170,34 @@ def test_a_batch_that_is_in_no_queue_is_noticed(tmp_path: Path) -> None:
     assert _damages(copy) == [place]
 
 
+@pytest.mark.parametrize("position", [0, 20, 40])
+def test_a_unit_that_points_before_the_log_is_noticed(copy: Path, position: int) -> None:
+    """Also where bisection takes it for one whose record is gone."""
+    file = copy / "consumequeue/GoldCleanA/1" / f"{0:020d}"
+    _change(file, position, bytes([file.read_bytes()[position] ^ 0x80]))
+    assert ("consumequeue/GoldCleanA/1/" + file.name, position) in _damages(copy)
+
+
+def test_a_unit_with_the_extension_of_another_record_is_noticed(tmp_path: Path) -> None:
+    """Even if both records have the same tags, if they were stored at different times."""
+    copy = tmp_path / "store"
+    shutil.copytree(GOLDEN["v49-features"].path, copy)
+    found = 0
+    with StoreReader(copy) as reader:
+        for topic, queue_id in reader.queues():
+            file = copy / f"consumequeue/{topic}/{queue_id}" / f"{0:020d}"
+            data = file.read_bytes()
+            codes = [int.from_bytes(data[at : at + 8], "big", signed=True) for at in (12, 32)]
+            first, second = (reader.ext_unit(topic, queue_id, code) for code in codes)
+            if first is None or second is None or first.store_ms == second.store_ms:
+                continue
+            _change(file, 32, data[12:20])
+            assert (str(file.relative_to(copy)), 20) in _damages(copy)
+            file.write_bytes(data)
+            found += 1
+    assert found > 5
+
+
 def test_a_missing_queue_is_noticed(copy: Path) -> None:
     shutil.rmtree(copy / "consumequeue/GoldCleanA/2")
     report = _check(copy)
