@@ -10,7 +10,8 @@ cdef unsigned int _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC
 cdef int _HEAD_SIZE
 cdef unsigned int _TRAN_MASK, _TRAN_PREPARED, _TRAN_ROLLBACK, _INNER_BATCH
 cdef int _NAME_END, _VALUE_END, _LIMIT, _BLANK
-cdef bytes _UNIQ_KEY, _DELAY
+cdef long long _UNIQ_KEY
+cdef unsigned int _TAGS, _KEYS, _ELAY
 
 
 @cython.final
@@ -45,6 +46,7 @@ cdef class TopicQueues:
     cdef readonly bint is_schedule
     cdef readonly unsigned int hash_start
     cdef public dict queues
+    cdef public QueueWriter last
 
 
 @cython.final
@@ -89,7 +91,7 @@ cdef class Deriver:
 
     @cython.locals(
         stop=cython.Py_ssize_t, middle=cython.Py_ssize_t, size=cython.Py_ssize_t,
-        value_size=cython.Py_ssize_t,
+        value_size=cython.Py_ssize_t, data="const unsigned char*", name=cython.uint,
     )
     cdef int _scan_properties(self, Py_ssize_t at, Py_ssize_t end) except -1
 
@@ -104,7 +106,3 @@ cdef class Deriver:
 
     @cython.locals(index=IndexWriter)
     cdef int _put_key(self, unsigned int value, long long offset, long long store_ms) except -1
-
-
-@cython.locals(step=cython.Py_ssize_t)
-cdef bint _spells(const unsigned char* data, Py_ssize_t at, bytes word) noexcept

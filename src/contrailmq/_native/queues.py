@@ -39,8 +39,10 @@ _INNER_BATCH = 0x80
 _NAME_END = 1
 _VALUE_END = 2
 
-_UNIQ_KEY = b"UNIQ_KEY"
-_DELAY = b"DELAY"
+_UNIQ_KEY = 0x554E49515F4B4559  # names of properties as big-endian numbers
+_TAGS = 0x54414753
+_KEYS = 0x4B455953
+_ELAY = 0x454C4159  # DELAY, behind its first letter
 
 # What ended a run.
 LIMIT = 0
@@ -116,6 +118,7 @@ class TopicQueues:
         self.is_schedule = is_schedule
         self.hash_start = java_hash(topic + b"#", 0, len(topic) + 1, 0)
         self.queues: dict[int, QueueWriter] = {}
+        self.last: QueueWriter | None = None  # a batch goes to one queue
 
 
 class Deriver:
@@ -167,6 +170,7 @@ class Deriver:
         entry = self.topics.get(topic)
         if entry is not None:
             entry.queues.pop(queue_id, None)
+            entry.last = None
 
     def find(self, topic: bytes, queue_id: int) -> QueueWriter:
         """The queue of a topic, from the table or from the host."""
@@ -275,46 +279,41 @@ class Deriver:
         self.keys_size = -1
         self.unique_size = -1
         self.delay_size = -1
+        data = self.address
         while at < end:
-            stop = at
-            middle = -1
-            while stop < end and self.address[stop] != _VALUE_END:
-                if self.address[stop] == _NAME_END and middle < 0:
-                    middle = stop
-                stop += 1
+            stop = raw.find_byte(data, at, end, _VALUE_END)
+            if stop < 0:
+                stop = end
+            middle = raw.find_byte(data, at, stop, _NAME_END)
             size = middle - at
             value_size = stop - middle - 1
             if size >= 4 and value_size > 0:
-                if size == 4 and self.address[at + 3] == 0x53:  # TAGS, KEYS
-                    if (
-                        self.address[at] == 0x54
-                        and self.address[at + 1] == 0x41
-                        and self.address[at + 2] == 0x47
-                    ):
+                if size == 8:
+                    if raw.get_i64(data, at) == _UNIQ_KEY:
+                        self.unique = middle + 1
+                        self.unique_size = value_size
+                elif size == 4:
+                    name = raw.get_u32(data, at)
+                    if name == _TAGS:
                         self.tags = middle + 1
                         self.tags_size = value_size
-                    elif (
-                        self.address[at] == 0x4B
-                        and self.address[at + 1] == 0x45
-                        and self.address[at + 2] == 0x59
-                    ):
+                    elif name == _KEYS:
                         self.keys = middle + 1
                         self.keys_size = value_size
-                elif size == 8 and _spells(self.address, at, _UNIQ_KEY):
-                    self.unique = middle + 1
-                    self.unique_size = value_size
-                elif size == 5 and _spells(self.address, at, _DELAY):
+                elif size == 5 and data[at] == 0x44 and raw.get_u32(data, at + 1) == _ELAY:
                     self.delay = middle + 1
                     self.delay_size = value_size
             at = stop + 1
 
     def _put_unit(self, position: int, size: int, entry: TopicQueues, store_ms: int) -> int:
         queue_id = raw.get_u32(self.address, position + 12)
-        found = entry.queues.get(queue_id)
-        if found is None:
-            found = self.host.find_queue(entry.topic, queue_id)
-            entry.queues[queue_id] = found
-        queue: QueueWriter = found
+        queue = entry.last
+        if queue is None or queue.queue_id != queue_id:
+            queue = entry.queues.get(queue_id)
+            if queue is None:
+                queue = self.host.find_queue(entry.topic, queue_id)
+                entry.queues[queue_id] = queue
+            entry.last = queue
         offset = self.base + position
         queue_offset = raw.get_i64(self.address, position + 20)
         if offset + size <= queue.log_end:
@@ -380,10 +379,3 @@ class Deriver:
         if index is not None:
             index.put(key_hash(value), offset, store_ms)
         return 0
-
-
-def _spells(data: Any, at: int, word: bytes) -> bool:
-    for step in range(len(word)):
-        if data[at + step] != word[step]:
-            return False
-    return True
