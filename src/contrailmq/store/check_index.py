@@ -9,6 +9,7 @@ from contrailmq.protocol.ids import index_key_hash
 from contrailmq.protocol.message import decode_record
 from contrailmq.store.findings import Report
 from contrailmq.store.reader import StoreReader
+from contrailmq.store.settings import INT_MAX
 from contrailmq.store.view_index import IndexFileView, IndexHead
 
 _FAULTS: Final = {
@@ -73,7 +74,7 @@ def _check_entries(
     step = 1 if deep else max(1, head.next_entry // 1000)
     for number in range(1, head.next_entry, step):
         entry = view.find_entry(slots, number)
-        if entry is None or entry.offset < reader.min_offset:
+        if entry is None or 0 <= entry.offset < reader.min_offset:
             continue
         position = view.entry_position(slots, number)
         if entry.offset >= log_end:
@@ -90,4 +91,10 @@ def _check_entries(
         if not any(index_key_hash(f"{record.topic}#{key}") == entry.key_hash for key in keys):
             report.damage(
                 view.path, position, f"the record at {entry.offset} has no key with this hash"
+            )
+        seconds = min(max(record.store_ms - head.begin_ms, 0) // 1000, INT_MAX)
+        if number > 1 and head.begin_ms > 0 and entry.seconds != seconds:
+            # (The first one counts from the file before.)
+            report.damage(
+                view.path, position, f"says {entry.seconds} s, the record is of second {seconds}"
             )

@@ -223,6 +223,17 @@ def test_index_chains_slots_and_entries(copy: Path) -> None:
     assert (f"index/{file.name}", 40 + 400 + 20 * 9) in _damages(copy)
 
 
+@pytest.mark.parametrize("field", [0, 3, 4, 11, 12, 15, 19])
+def test_a_changed_index_entry_is_found_where_it_is(copy: Path, field: int) -> None:
+    file = sorted((copy / "index").iterdir())[1]
+    at = 40 + 400 + 20 * 9
+    _change(file, at + field, bytes([file.read_bytes()[at + field] ^ 0x80]))
+    found = [position for path, position in _damages(copy) if path == f"index/{file.name}"]
+    assert found, "a chain that is broken may be noticed elsewhere, but in this file"
+    if field < 16:
+        assert at in found
+
+
 def test_files_of_a_wrong_size_or_gone(copy: Path) -> None:
     segments = sorted((copy / "commitlog").iterdir())
     segments[1].unlink()
