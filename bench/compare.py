@@ -5,8 +5,9 @@
 Both brokers run all the time; in each round of a case one is measured, then the other, so that a
 machine that drifts does so for both.  Topics that are read have been filled with the same number of
 messages in both.  Before every sample the dirty pages of whatever ran before are written out, and
-before the first most of the free memory is touched once: in a virtual machine the first touch of a
-page costs several times the next one, and would be counted where it happens to fall.
+free memory is put to use as page cache, as it is on any machine that has run for a while: in a
+virtual machine a free page may have gone back to the host, and the first touch of it costs several
+times the next one.
 
 A closed loop measures throughput: its latencies are those of requests in flight, and a stall hits
 only these.  Cases with a rate are open: a latency counts from when the request was due, so that a
@@ -32,7 +33,7 @@ from typing import Any
 from bench.brokers import BrokerProcess, JavaBroker, OurBroker
 from bench.cases import CASES, GROUPS, QUEUES, Case, Fill
 from bench.load import Load, build_loadgen, call, settle
-from bench.memory import evict, touch_memory
+from bench.memory import UsedMemory, evict
 from bench.report import write_report
 
 Row = dict[str, Any]
@@ -57,11 +58,13 @@ def main(arguments: list[str]) -> int:
     if not chosen:
         parser.error(f"no case has {options.only!r} in its name")
     rows: list[Row] = []
-    touch_memory()
-    with tempfile.TemporaryDirectory(prefix="contrail-bench-") as home:
+    with (
+        tempfile.TemporaryDirectory(prefix="contrail-bench-") as home,
+        UsedMemory(Path(home)) as memory,
+    ):
         for group in dict.fromkeys(case.group for case in chosen):
             cases = [case for case in chosen if case.group == group]
-            rows += Group(cases, Path(home), options).run()
+            rows += Group(cases, Path(home), memory, options).run()
     write_report(rows, options, is_whole=not options.only, took_s=time.monotonic() - began)
     return 1 if any(row["errors"] for row in rows if row["broker"] == OurBroker.name) else 0
 
@@ -69,8 +72,11 @@ def main(arguments: list[str]) -> int:
 class Group:
     """Cases that share running brokers: all rounds of a case, then the next."""
 
-    def __init__(self, cases: list[Case], home: Path, options: argparse.Namespace) -> None:
+    def __init__(
+        self, cases: list[Case], home: Path, memory: UsedMemory, options: argparse.Namespace
+    ) -> None:
         self._cases = cases
+        self._memory = memory
         self._loadgen = build_loadgen()
         self._seconds = str(options.seconds)
         self._warm_s = max(options.seconds, WARM_S)
@@ -128,6 +134,7 @@ class Group:
         extra: Row = {}
         if case.cold:
             extra["resident_share"] = round(evict(broker.store, broker.pids), 3)
+        self._memory.renew()
         settle()
         target = [*_target(case), "-s", self._seconds]
         before = broker.cpu_s()

@@ -5,9 +5,11 @@ read needs two steps: the process's own pages of the file are paged out (``proce
 5.10, allowed to root and to who may trace the process), then the file is dropped from the page
 cache.  ``resident_share`` tells how well that worked.
 
-The host of a virtual machine gives it a page of memory when it is touched for the first time, which
-costs several times as much as a page that was used before: whoever writes a new file into memory
-nobody had used pays.  ``touch_memory`` does so before anything is measured.
+The host of a virtual machine gives it a page of memory when it is touched, which costs several
+times as much as a page that was in use before, and takes free pages back within seconds: on a
+machine that has just started whoever writes a new file pays for memory, not for the write.  On one
+that has run for a day nearly all of the memory holds pages of files, and new ones take the place
+of old ones.  ``UsedMemory`` makes that state, and makes it again where files were deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _PAGEOUT = 21
 _PAGE = mmap.PAGESIZE
 _SAMPLE_S = 0.05
 _PIECE = 256 * 1024 * 1024
-_TOUCHED_SHARE = 0.6  # of the memory that is available
+_STEP = 1024 * 1024
+_FREE_MAX_KB = 1024 * 1024
 
 
 class _Span(ctypes.Structure):
@@ -45,21 +48,44 @@ def status_kb(pid: int, *names: str) -> dict[str, int]:
     return {name: int(rest.split()[0]) for name, rest in pairs if name in names}
 
 
-def touch_memory() -> int:
-    """Use most of the memory that is available for a moment; how many bytes."""
+def memory_kb(name: str) -> int:
+    """A line of ``/proc/meminfo``, in kilobytes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
-    found = {
-        name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)
-    }
-    pieces: list[mmap.mmap] = []
-    for _ in range(int(found["MemAvailable"] * 1024 * _TOUCHED_SHARE) // _PIECE):
-        piece = mmap.mmap(-1, _PIECE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        for at in range(0, _PIECE, _PAGE):
-            piece[at] = 1
-        pieces.append(piece)
-    for piece in pieces:
-        piece.close()
-    return len(pieces) * _PIECE
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
+
+
+class UsedMemory:
+    """Free memory is put to use as pages of a file nobody needs, which the kernel reuses first.
+
+    The file is one hole: it takes no room on the disk, and reading it asks nothing of it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._size = 2 * memory_kb("MemTotal") * 1024 // _PIECE * _PIECE
+        self._file = (directory / "unused").open("w+b")
+        self._file.truncate(self._size)
+        self._at = 0
+
+    def __enter__(self) -> Self:
+        self.renew()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def renew(self) -> int:
+        """Put free memory to use as far as that goes (groups have limits); how many bytes."""
+        buffer, used = memoryview(bytearray(_STEP)), 0
+        free = memory_kb("MemFree")
+        while free > _FREE_MAX_KB and used < self._size:
+            for _ in range(_PIECE // _STEP):
+                os.preadv(self._file.fileno(), [buffer], self._at)
+                self._at = (self._at + _STEP) % self._size
+            used += _PIECE
+            before, free = free, memory_kb("MemFree")
+            if before - free < _PIECE // 1024 // 4:
+                break
+        return used
 
 
 class PeakAnonymous:
