@@ -37,6 +37,12 @@ def check(reader: StoreReader, *, deep: bool = True) -> Report:
     """Look at everything; not ``deep`` leaves out what takes long (checksums, tags, keys)."""
     report = Report()
     live = reader.is_live
+    if not reader.log.segments and any(view.written() for view in reader.table.plain.values()):
+        text = (
+            "there is no log for these queues; if it lies elsewhere, name the broker.conf (--conf)"
+        )
+        report.damage(posixpath.join(reader.root, "commitlog"), -1, text)
+        return report
     ends = QueueEnds(reader)
     facts = check_log(reader.log, report, check_crc=deep, live=live)
     check_queues(reader, ends, report, log_end=facts.end, deep=deep)

@@ -242,6 +242,15 @@ def test_files_of_a_wrong_size_or_gone(copy: Path) -> None:
     assert ("checkpoint", -1) in _damages(copy)
 
 
+def test_a_log_that_lies_elsewhere_is_one_finding(copy: Path) -> None:
+    shutil.move(copy / "commitlog", copy.parent / "log")
+    (finding,) = _check(copy).findings
+    assert (finding.severity, "--conf" in finding.text) == (Severity.DAMAGE, True)
+    conf = copy.parent / "broker.conf"
+    conf.write_text(f"storePathCommitLog={copy.parent / 'log'}\n")
+    assert _run("check", "--conf", str(conf), str(copy))[0] == 0
+
+
 def test_a_config_file_that_cannot_be_read(copy: Path) -> None:
     (copy / "config/delayOffset.json").write_bytes(b"{")
     assert ("config/delayOffset.json", -1) in _damages(copy)
