@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import read_conf
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.group import SubscriptionGroupConfig
@@ -37,9 +35,10 @@ from contrailmq.protocol.queue import MessageQueue
 from contrailmq.store.types import NewMessage
 from contrailmq.testing.network import SimNetwork
 from contrailmq.testing.sim import SimClock, simulate
+from testkit.broker_world import BROKER_IP, captured_broker
 from testkit.golden import GOLDEN, Exchange, exchanges
 
-BROKER_IP, ADDRESS = "10.0.0.1", "10.0.0.1:41911"
+ADDRESS = f"{BROKER_IP}:41911"
 SCENARIOS = (
     "topic-admin",
     "query",
@@ -90,28 +89,7 @@ class Replay:
     def __init__(self, rng: random.Random, directory: Path, version: str) -> None:
         self._version = version
         self._network = SimNetwork(random.Random(rng.getrandbits(64)))
-        conf = read_conf(
-            {
-                "brokerName": "broker-a",
-                "brokerIP1": BROKER_IP,
-                "bindAddress": BROKER_IP,
-                "listenPort": "41911",
-                "traceTopicEnable": "true",
-                "enablePropertyFilter": "true",
-                "mappedFileSizeCommitLog": "1048576",
-                "mappedFileSizeConsumeQueue": "20000",
-                "maxHashSlotNum": "1000",
-                "maxIndexNum": "4000",
-                "storePathRootDir": str(directory),
-            }
-        )
-        self.broker = Broker(
-            conf.broker,
-            conf.store,
-            clock=SimClock(),
-            network=self._network.host(BROKER_IP),
-            rng=random.Random(rng.getrandbits(64)),
-        )
+        self.broker = captured_broker(self._network, rng, directory, traceTopicEnable="true")
         self.admin = RemotingClient(clock=SimClock(), network=self._network.host("10.0.1.1"))
         self.wrong: list[str] = []
         self.compared: Counter[int] = Counter()

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import read_conf
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.bodies.group import SubscriptionGroupConfig
 from contrailmq.protocol.bodies.topic import TopicConfig
@@ -28,9 +26,10 @@ from contrailmq.protocol.headers.topic import CreateTopicRequest
 from contrailmq.protocol.names import stored_topic_fault
 from contrailmq.testing.network import SimNetwork
 from contrailmq.testing.sim import SimClock, simulate
+from testkit.broker_world import BROKER_IP, captured_broker
 
 WIRE = Path(__file__).parents[1] / "golden" / "data" / "wire"
-BROKER_IP, ADDRESS = "10.0.0.1", "10.0.0.1:41911"
+ADDRESS = f"{BROKER_IP}:41911"
 FACTS = (
     "queueId",
     "queueOffset",
@@ -87,29 +86,8 @@ class Replay:
 
     def __init__(self, rng: random.Random, directory: Path) -> None:
         self.network = SimNetwork(random.Random(rng.getrandbits(64)))
-        conf = read_conf(
-            {
-                "brokerName": "broker-a",
-                "brokerIP1": BROKER_IP,
-                "bindAddress": BROKER_IP,
-                "listenPort": "41911",
-                "defaultTopicQueueNums": "4",
-                "maxMessageSize": "8000",
-                "enablePropertyFilter": "true",
-                "mappedFileSizeCommitLog": "1048576",
-                "mappedFileSizeConsumeQueue": "20000",
-                "maxHashSlotNum": "1000",
-                "maxIndexNum": "4000",
-                "storePathRootDir": str(directory),
-            }
-        )
-        self.broker = Broker(
-            conf.broker,
-            conf.store,
-            clock=SimClock(),
-            network=self.network.host(BROKER_IP),
-            rng=random.Random(rng.getrandbits(64)),
-        )
+        conf = {"defaultTopicQueueNums": "4", "maxMessageSize": "8000"}
+        self.broker = captured_broker(self.network, rng, directory, **conf)
         self.clients: dict[int, RemotingClient] = {}
         self.held: list[tuple[Capture, asyncio.Task[Command]]] = []
         self.wrong: list[str] = []

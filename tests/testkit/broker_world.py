@@ -105,6 +105,34 @@ class World:
             await client.aclose()
 
 
+def captured_broker(
+    network: SimNetwork, rng: random.Random, directory: Path, **conf: str
+) -> Broker:
+    """A broker with the files and the port of the one whose frames were captured."""
+    read = read_conf(
+        {
+            "brokerName": "broker-a",
+            "brokerIP1": BROKER_IP,
+            "bindAddress": BROKER_IP,
+            "listenPort": "41911",
+            "enablePropertyFilter": "true",
+            "mappedFileSizeCommitLog": "1048576",
+            "mappedFileSizeConsumeQueue": "20000",
+            "maxHashSlotNum": "1000",
+            "maxIndexNum": "4000",
+            "storePathRootDir": str(directory),
+            **conf,
+        }
+    )
+    return Broker(
+        read.broker,
+        read.store,
+        clock=SimClock(),
+        network=network.host(BROKER_IP),
+        rng=random.Random(rng.getrandbits(64)),
+    )
+
+
 async def route_of(client: RemotingClient, topic: str, ip: str = NAMESRV_IPS[0]) -> list[str]:
     """Addresses a name server gives for a topic."""
     request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic))
