@@ -116,6 +116,17 @@ def test_a_java_home_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.M
         pass
 
 
+def test_a_python_that_spark_cannot_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake, "java_fault", lambda: None)
+    monkeypatch.setattr(sys, "executable", "/home/me/my clone/.venv/bin/python")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    reason = lake.why_not()
+    assert reason is not None
+    assert "cannot use /home/me/my clone/.venv/bin/python" in reason
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
+    assert "cannot use" not in (lake.why_not() or "")
+
+
 def test_who_has_no_command_contrail_is_told_how_to_get_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from contrailmq.demo.screen import Screen
 from contrailmq.demo.shop import BILLING, ORDERS, TOTALS
 from contrailmq.errors import ContrailError
-from contrailmq.pipelines.local import JAVA_VERSION, java_fault
+from contrailmq.pipelines.local import JAVA_VERSION, java_fault, python_fault
 from contrailmq.protocol.names import dlq_topic
 
 JAVA_END_S: Final = 20.0
@@ -44,6 +44,9 @@ def why_not() -> str | None:
     if fault is not None:
         needed = f"the Spark part needs Java {JAVA_VERSION} or newer"
         return f"{needed}; install it to see that part too ({fault})"
+    fault = python_fault()
+    if fault is not None:
+        return fault
     try:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401

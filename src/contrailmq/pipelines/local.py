@@ -47,6 +47,9 @@ def command_session(
             f"Spark needs Java {JAVA_VERSION} or newer: {fault}; install it (Debian and Ubuntu: "
             f"apt-get install openjdk-{JAVA_VERSION}-jre-headless), or name it in JAVA_HOME"
         )
+    fault = python_fault() if remote is None else None
+    if fault is not None:
+        raise ConfigError(fault)
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
@@ -91,6 +94,17 @@ def terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def python_fault() -> str | None:
+    """Why Spark could not find its sources with this Python, or None: it asks a shell, unquoted."""
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    if len(python.split()) < 2:
+        return None
+    return (
+        f"Spark cannot use {python}, for its path has a blank in it; make the environment in "
+        "another folder, or name another Python in PYSPARK_PYTHON"
+    )
 
 
 def java_fault() -> str | None:
