@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
@@ -116,6 +115,8 @@ class Rows:
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._tags is None:
             return batch
+        import pyarrow.compute as pc  # takes a twentieth of a second, and few queries need it
+
         tags = _array(columns["tags"], pa.string(), count)
         return batch.filter(pc.is_in(tags, value_set=self._tags))
 

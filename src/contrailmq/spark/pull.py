@@ -126,6 +126,7 @@ class _Flow:
     ) -> None:
         self._wire = wire
         self._subscription = subscription
+        self._is_all = subscription.is_all
         self._lines = lines
         self._losses = losses
         self._asked: dict[int, tuple[Line, Chunk]] = {}
@@ -178,19 +179,20 @@ class _Flow:
         if code == _SUCCESS:
             if following <= start:
                 raise RemoteProtocolError(f"{line.part.queue}: a pull at {start} leads nowhere")
-            if self._subscription.is_all:
-                place = answer.start + QUEUE_OFFSET_AT
-                (first,) = _QUEUE_OFFSET.unpack_from(answer.arena.data, place)
-                self._gone(line, start, first)
-            self._learn(chunk, following - start, answer.end - answer.start)
+            arena, body, end = answer.arena, answer.start, answer.end
+            if self._is_all:
+                (first,) = _QUEUE_OFFSET.unpack_from(arena.data, body + QUEUE_OFFSET_AT)
+                if first > start:
+                    self._gone(line, start, first)
+                self._learn(chunk, following - start, end - body)
             chunk.at = following
-            chunk.bodies.append((answer.arena, answer.start, answer.end))
-            self._held_size += answer.end - answer.start
+            chunk.bodies.append((arena, body, end))
+            self._held_size += end - body
             return True
         if code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             if following <= start:
                 raise _TryLater(f"{line.part.queue}: nothing at {start} yet")
-            if self._subscription.is_all:  # nobody filtered: the log has lost them, and the queue
+            if self._is_all:  # nobody filtered: the log has lost them, and the queue
                 self._gone(line, start, following)  # does not know it yet
             chunk.at = following
             return False
@@ -226,15 +228,14 @@ class _Flow:
 
     def _learn(self, chunk: Chunk, count: int, size: int) -> None:
         """Ask for what the broker gives: more when it gave all, less when it fell short."""
-        if self._subscription.is_all:
-            self._record_size += (size / count - self._record_size) / 16
-            self._answers_since += 1
-            if self._answers_since >= STRIDE_PATIENCE:
-                self._stride_limit, self._answers_since = STRIDE_MAX, 0
-            if count < chunk.asked:
-                self._stride = self._stride_limit = max(1, count)
-            elif count == self._stride:
-                self._stride = min(self._stride * 2, self._stride_limit)
+        self._record_size += (size / count - self._record_size) / 16
+        self._answers_since += 1
+        if self._answers_since >= STRIDE_PATIENCE:
+            self._stride_limit, self._answers_since = STRIDE_MAX, 0
+        if count < chunk.asked:
+            self._stride = self._stride_limit = max(1, count)
+        elif count == self._stride:
+            self._stride = min(self._stride * 2, self._stride_limit)
 
     def _give_out(self) -> None:
         """Move what is next in order to the records ready for decoding."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from contrailmq.spark.home import quick_home
+
 # Java's Arrow compares every place it reads with the size of its buffer, and whether it is null
 # although Spark has asked that before; both cost a tenth to a fifth of reading properties.
 JAVA_OPTIONS: Final = (
@@ -62,7 +64,8 @@ def session(
         builder = builder.master(master)
     for name, value in given.items():
         builder = builder.config(name, value)
-    found = builder.getOrCreate()
+    with quick_home(master or given.get("spark.master")):
+        found = builder.getOrCreate()
     _activate(found)
     return found
 
