@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import typing
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from contrailmq.errors import ConfigError
@@ -105,6 +106,16 @@ def render(value: Any) -> str:
     if isinstance(value, enum.Enum):
         return str(value.value)
     return str(value)
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """The keys of a configuration file; one that cannot be read is a ConfigError."""
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; -c takes a file you may read") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from error
 
 
 def parse_properties(text: str) -> dict[str, str]:

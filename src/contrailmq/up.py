@@ -22,12 +22,12 @@ from typing import Final
 from contrailmq.broker.app import Broker
 from contrailmq.broker.conf import BrokerConf, given_keys, read_conf
 from contrailmq.broker.main import add_options, allow_many_files
-from contrailmq.broker.settings import read_file
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError, ContrailError
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import NameServerSettings
 from contrailmq.net.loop import run
+from contrailmq.settings import read_file
 from contrailmq.store.layout import Layout
 from contrailmq.usage import CommandParser, listen_fault, port, whole
 

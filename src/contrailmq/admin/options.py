@@ -1,18 +1,15 @@
-"""Options that commands share: where the cluster is, who asks, moments in time."""
+"""Options that commands share: where the cluster is, who asks."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import logging
 import os
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from contrailmq.admin.client import AdminClient
 from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
-from contrailmq.clock import SystemClock
 from contrailmq.errors import ClientError, NetworkError, NoRoute, ServiceNotAvailable, UsageError
 from contrailmq.net.loop import run
 from contrailmq.usage import CommandParser, positive
@@ -20,9 +17,6 @@ from contrailmq.usage import CommandParser, positive
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 HINT: Final = "(contrail up starts a cluster here; -n or NAMESRV_ADDR names another)"
 EXIT_CODES: Final = "exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted"
-
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def connection_options(*more_names: str) -> argparse.ArgumentParser:
@@ -101,29 +95,6 @@ def with_admin(options: argparse.Namespace, work: Callable[[AdminClient], Awaita
             return await work(admin)
 
     return run_command(connected)
-
-
-def moment(text: str) -> int:
-    """Milliseconds since 1970 of ``now``, ``10m`` ago, a local date and time, or as they are."""
-    if text == "now":
-        return SystemClock().now_ms()
-    ago = _SPAN.fullmatch(text.removeprefix("-"))
-    if ago is not None:
-        return SystemClock().now_ms() - int(float(ago[1]) * _UNITS_MS[ago[2]])
-    if text.isascii() and text.isdigit() and len(text) > 8:
-        return int(text)
-    try:
-        return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: a span ago (30s, 10m, 2h, 1d), a local time (2026-11-15 10:30), "
-            "or milliseconds"
-        ) from None
-
-
-def start_moment(text: str) -> str | int:
-    """``first``, ``last`` or a moment."""
-    return text if text in ("first", "last") else moment(text)
 
 
 def new_parser(

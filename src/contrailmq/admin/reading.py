@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import Final
 
-from contrailmq.admin.options import start_moment
+from contrailmq.admin.moments import start_moment
 from contrailmq.admin.output import BODY_WIDTH, Printer, body_text, json_line, message_row, when
 from contrailmq.client.consumer.subscription import Expression, Sql
 from contrailmq.client.message import ReceivedMessage

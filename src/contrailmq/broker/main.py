@@ -19,8 +19,8 @@ from typing import Final
 
 from contrailmq.broker.app import Broker
 from contrailmq.broker.conf import BrokerConf, given_keys, read_conf
-from contrailmq.broker.settings import read_file
 from contrailmq.net.loop import run
+from contrailmq.settings import read_file
 from contrailmq.usage import CommandParser, pair, port
 
 _EPILOG: Final = """\

@@ -12,13 +12,12 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from contrailmq.broker.known_keys import KNOWN_KEYS
 from contrailmq.errors import ConfigError
 from contrailmq.net.network import split_address
-from contrailmq.settings import key, parse_properties
+from contrailmq.settings import key
 
 log = logging.getLogger(__name__)
 
@@ -110,16 +109,6 @@ def first_address() -> str:
         except OSError:
             return "127.0.0.1"
     return address if address != "0.0.0.0" else "127.0.0.1"
-
-
-def read_file(path: Path) -> dict[str, str]:
-    """The keys of a ``broker.conf``; a file that cannot be read is a ConfigError."""
-    try:
-        return parse_properties(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; -c takes a file you may read") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8: {error}") from error
 
 
 def judge_keys(properties: Mapping[str, str], used: set[str], *, strict: bool) -> None:

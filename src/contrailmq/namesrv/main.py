@@ -15,8 +15,9 @@ from typing import Final
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.namesrv.app import NameServer
-from contrailmq.namesrv.settings import Configuration, read_file
+from contrailmq.namesrv.settings import Configuration
 from contrailmq.net.loop import run
+from contrailmq.settings import read_file
 from contrailmq.usage import CommandParser, listen_fault, port
 
 _EPILOG: Final = """\

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from contrailmq.errors import ConfigError
 from contrailmq.net.settings import ServerSettings
-from contrailmq.settings import as_properties, key, keys_of, parse_properties, read, update
+from contrailmq.settings import as_properties, key, keys_of, read, update
 
 log = logging.getLogger(__name__)
 
@@ -128,16 +127,6 @@ class Configuration:
             **as_properties(self.settings),
         }
         return "".join(f"{name}={everything[name]}\n" for name in sorted(everything))
-
-
-def read_file(path: Path) -> dict[str, str]:
-    """The properties of a configuration file; raises ConfigError."""
-    try:
-        return parse_properties(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; -c takes a file you may read") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8: {error}") from error
 
 
 def _check(settings: NameServerSettings) -> None:

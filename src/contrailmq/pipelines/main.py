@@ -9,13 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from contrailmq.admin.options import (
-    connection_options,
-    moment,
-    name_servers,
-    new_parser,
-    sub_command,
-)
+from contrailmq.admin.moments import moment
+from contrailmq.admin.options import connection_options, name_servers, new_parser, sub_command
 from contrailmq.admin.output import Printer, json_line
 from contrailmq.clock import SystemClock
 from contrailmq.pipelines.command_options import (

@@ -10,9 +10,9 @@ import pytest
 
 from contrailmq.broker.conf import COMPONENTS, read_conf
 from contrailmq.broker.known_keys import KNOWN_KEYS
-from contrailmq.broker.settings import BrokerSettings, completed, read_file
+from contrailmq.broker.settings import BrokerSettings, completed
 from contrailmq.errors import ConfigError
-from contrailmq.settings import keys_of, read
+from contrailmq.settings import keys_of, read, read_file
 
 VECTORS = Path(__file__).parents[2] / "golden" / "data" / "vectors"
 

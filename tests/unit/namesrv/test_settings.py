@@ -11,9 +11,9 @@ from contrailmq.errors import ConfigError, ProtocolError, SystemFailure
 from contrailmq.namesrv.files import read_newest, write_replacing
 from contrailmq.namesrv.kv import KvConfig
 from contrailmq.namesrv.main import main
-from contrailmq.namesrv.settings import IGNORED, Configuration, NameServerSettings, read_file
+from contrailmq.namesrv.settings import IGNORED, Configuration, NameServerSettings
 from contrailmq.net.settings import ServerSettings
-from contrailmq.settings import keys_of
+from contrailmq.settings import keys_of, read_file
 
 # NamesrvConfig and NettyServerConfig of 4.9.7, 5.2.0 and later, as their tools print them.
 KEYS_OF_THE_ORIGINAL = [

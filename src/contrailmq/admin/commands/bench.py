@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 from contrailmq.admin.histogram import Histogram
 from contrailmq.admin.load import Pace, Tally, drive, random_body
+from contrailmq.admin.moments import start_moment
 from contrailmq.admin.options import (
     administrator,
     client_settings,
@@ -25,7 +26,6 @@ from contrailmq.admin.options import (
     name_servers,
     new_parser,
     run_command,
-    start_moment,
     sub_command,
 )
 from contrailmq.admin.output import Printer

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
 from contrailmq.admin.client import AdminClient
+from contrailmq.admin.moments import start_moment
 from contrailmq.admin.offset_calls import NOW
 from contrailmq.admin.options import (
     confirmed,
     connection_options,
     json_option,
     new_parser,
-    start_moment,
     sub_command,
     with_admin,
 )

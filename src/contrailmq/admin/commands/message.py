@@ -9,10 +9,10 @@ from typing import Any, Final, TextIO
 
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.message_calls import FOREVER_MS
+from contrailmq.admin.moments import moment
 from contrailmq.admin.options import (
     connection_options,
     json_option,
-    moment,
     new_parser,
     sub_command,
     with_admin,

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TextIO
 
+from contrailmq.admin.moments import moment
 from contrailmq.settings import parse_properties
 from contrailmq.store.check import check
 from contrailmq.store.dump import Choice, messages, row
@@ -192,8 +193,8 @@ def _parser() -> argparse.ArgumentParser:
     dumper = _command(commands, "dump", _dump, "messages, chosen by topic, queue, time, key, tag")
     dumper.add_argument("-t", "--topic", help="of this topic only")
     dumper.add_argument("-q", "--queue", type=whole(0), help="of this queue only")
-    dumper.add_argument("--from", dest="begin", type=_time, metavar="TIME", help="stored since")
-    dumper.add_argument("--to", dest="end", type=_time, metavar="TIME", help="stored before")
+    dumper.add_argument("--from", dest="begin", type=moment, metavar="TIME", help="stored since")
+    dumper.add_argument("--to", dest="end", type=moment, metavar="TIME", help="stored before")
     dumper.add_argument("--start", type=whole(0), metavar="OFFSET", help="first queue offset")
     dumper.add_argument(
         "--stop", type=whole(0), metavar="OFFSET", help="queue offset to stop before"
@@ -223,18 +224,6 @@ def _commit_logs(args: argparse.Namespace) -> list[str]:
         properties.get(name, "") for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths")
     )
     return [part.strip() for part in given.split(",") if part.strip()]
-
-
-def _time(text: str) -> int:
-    """Milliseconds since 1970, or a local date, or date and time."""
-    if text.isascii() and text.isdigit() and len(text) > 8:
-        return int(text)
-    try:
-        return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: milliseconds, or a local time such as 2026-11-15 or '2026-11-15 10:30:00'"
-        ) from None
 
 
 _DUMP_HEAD: Final = ("topic", "queue", "offset", "in the log", "stored", "tag", "keys", "body")

@@ -8,13 +8,8 @@ import heapq
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple, TextIO
 
-from contrailmq.admin.options import (
-    client_settings,
-    moment,
-    name_servers,
-    new_parser,
-    run_command,
-)
+from contrailmq.admin.moments import moment
+from contrailmq.admin.options import client_settings, name_servers, new_parser, run_command
 from contrailmq.admin.output import Printer
 from contrailmq.admin.reading import Show, expression_of, reading_options
 from contrailmq.client.consumer.pull import PullConsumer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contrailmq.broker.consumers import ConsumerTable
+from contrailmq.broker.consumers import ConsumerTable, Member
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.producers import ProducerTable
+from contrailmq.broker.producers import ProducerMember, ProducerTable
 from contrailmq.errors import ConsumerNotOnline, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies import clients
@@ -37,15 +37,7 @@ class Connections:
         if found is None:
             raise ConsumerNotOnline(f"the consumer group[{group}] not online")
         body = clients.ConsumerConnection(
-            connection_set=[
-                clients.Connection(
-                    client_addr=member.connection.peer,
-                    client_id=member.client_id,
-                    language=member.language,
-                    version=member.version,
-                )
-                for member in found.members.values()
-            ],
+            connection_set=[_described(member) for member in found.members.values()],
             consume_from_where=found.consume_from_where or None,
             consume_type=found.consume_type or None,
             message_model=found.message_model or None,
@@ -59,17 +51,7 @@ class Connections:
         members = self._producers.members(group)
         if not members:
             raise SystemFailure(f"the producer group[{group}] not exist")
-        body = clients.ProducerConnection(
-            connection_set=[
-                clients.Connection(
-                    client_addr=member.connection.peer,
-                    client_id=member.client_id,
-                    language=member.language,
-                    version=member.version,
-                )
-                for member in members
-            ]
-        )
+        body = clients.ProducerConnection(connection_set=[_described(member) for member in members])
         return request.reply(body=body.encode())
 
     def all_producers(self, request: Command, connection: Connection) -> Command:
@@ -128,3 +110,12 @@ class WhoConsumes:
             subscription_data=None if found is None else found.subscriptions.get(topic),
         )
         return request.reply(body=body.encode())
+
+
+def _described(member: Member | ProducerMember) -> clients.Connection:
+    return clients.Connection(
+        client_addr=member.connection.peer,
+        client_id=member.client_id,
+        language=member.language,
+        version=member.version,
+    )
