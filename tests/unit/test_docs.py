@@ -242,7 +242,9 @@ def test_the_readme_runs_as_written() -> None:
 def test_the_readme_runs_in_spark() -> None:
     cluster = ClusterThread()
     try:
-        cluster.create_topic("order-counts")
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        for name in re.findall(r"`contrail topic create ([\w-]+)`", readme):
+            cluster.create_topic(name)
         _run_snippet("producer", cluster.name_servers)
         shown = _run_snippet("spark", cluster.name_servers)
         assert shown.count("paid") == 3
