@@ -327,6 +327,11 @@ def test_command_dump_chooses() -> None:
     assert len(offsets("-n", "5")) == 5
 
 
+def test_command_dump_takes_moments_as_all_commands_do() -> None:
+    assert _run("dump", "-n", "1", "--from", "1970-01-01", str(CLEAN.path))[0] == 0
+    assert _run("dump", "-n", "1", "--from", "now", str(CLEAN.path))[0] == 1
+
+
 def test_commands_ls_and_stats() -> None:
     code, text = _run("ls", str(CLEAN.path))
     assert code == 0
