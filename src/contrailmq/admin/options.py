@@ -69,18 +69,34 @@ def administrator(options: argparse.Namespace) -> AdminClient:
     )
 
 
-def run_command(work: Callable[[], Awaitable[int]]) -> int:
+async def broker_fault(admin: AdminClient, options: argparse.Namespace) -> str | None:
+    """What to say where no broker is; None when there is one."""
+    if await admin.brokers():
+        return None
+    names = name_servers(options)
+    return (
+        f"no broker has registered with {names}; start one with contrail broker -n '{names}', "
+        "or name another cluster's name servers with -n"
+    )
+
+
+def run_command(options: argparse.Namespace, work: Callable[[], Awaitable[int]]) -> int:
     """Run a command on a loop; a cluster that cannot be reached gets a hint."""
 
     async def guarded() -> int:
-        return await work()
+        try:
+            return await work()
+        except NoRoute as error:  # of no topic at all, where there is no broker
+            async with administrator(options) as admin:
+                told = await broker_fault(admin, options)
+            if told is None:
+                told = f"{error}; contrail topic list shows what there is"
+            raise NoRoute(told) from error
 
     # What goes wrong is said once, by the command; the library's log is for programs.
     logging.getLogger("contrailmq").addHandler(logging.NullHandler())
     try:
         return run(guarded())
-    except NoRoute as error:
-        raise NoRoute(f"{error}; contrail topic list shows what there is") from error
     except ServiceNotAvailable as error:
         raise ClientError(f"{error}; contrail doctor looks for the cause") from error
     except NetworkError as error:
@@ -94,7 +110,7 @@ def with_admin(options: argparse.Namespace, work: Callable[[AdminClient], Awaita
         async with administrator(options) as admin:
             return await work(admin)
 
-    return run_command(connected)
+    return run_command(options, connected)
 
 
 def new_parser(

@@ -108,6 +108,24 @@ def test_who_consumes_a_topic_that_is_not_there_is_told(
     assert capsys.readouterr().err == ""
 
 
+def test_where_no_broker_is_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """And not that a topic is missing, which could not be made there."""
+    running = ClusterThread(brokers=1)
+    try:
+        running.stop_broker(0)
+        lone = Shell(running.name_servers)
+        start = f"start one with contrail broker -n '{running.name_servers}'"
+        for words in ((send, "orders", "x"), (tail, "orders"), (topic, "show", "orders")):
+            with pytest.raises(ClientError, match="no broker has registered") as told:
+                lone(*words)
+            assert start in str(told.value)
+        with pytest.raises(ClientError, match="0 of 1 messages came"):
+            lone(consume, "orders", "-g", "g", "-c", "1", "--wait", "0.1")
+        assert start in capsys.readouterr().err
+    finally:
+        running.close()
+
+
 def test_the_last_of_those_that_are_asked_for(shell: Shell) -> None:
     """Text and time choose before the last ten are taken, not among them."""
     shell(topic, "create", "orders", "-q", "1", "-b", "broker-a")

@@ -56,7 +56,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     """Run one command line."""
     options = parser().parse_args(argv)
     printer = Printer(out, as_json=options.json)
-    return run_command(lambda: options.act(options, printer))
+    return run_command(options, lambda: options.act(options, printer))
 
 
 async def _producer(options: argparse.Namespace, printer: Printer) -> int:

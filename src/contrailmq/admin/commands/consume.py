@@ -10,6 +10,7 @@ from typing import Final, TextIO
 
 from contrailmq.admin.options import (
     administrator,
+    broker_fault,
     client_settings,
     name_servers,
     new_parser,
@@ -37,7 +38,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     """Run one command line."""
     options = parser().parse_args(argv)
     printer = Printer(out, as_json=options.style == "json")
-    return run_command(lambda: _consume(options, printer))
+    return run_command(options, lambda: _consume(options, printer))
 
 
 async def _consume(options: argparse.Namespace, printer: Printer) -> int:
@@ -77,10 +78,11 @@ async def _say_if_absent(options: argparse.Namespace) -> None:
         try:
             await admin.route(options.topic)
         except NoRoute:
-            sys.stderr.write(
-                f"contrail: there is no topic {options.topic} yet, waiting for it; contrail topic "
-                f"create {options.topic} makes it, contrail topic list shows what there is\n"
+            told = await broker_fault(admin, options) or (
+                f"there is no topic {options.topic} yet, waiting for it; contrail topic create "
+                f"{options.topic} makes it, contrail topic list shows what there is"
             )
+            sys.stderr.write(f"contrail: {told}\n")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -58,7 +58,7 @@ def main(argv: Sequence[str], out: TextIO | None = None, source: BinaryIO | None
     options = parser().parse_args(argv)
     printer = Printer(out, as_json=options.json)
     stdin = sys.stdin.buffer if source is None else source
-    return run_command(lambda: _send(options, printer, stdin))
+    return run_command(options, lambda: _send(options, printer, stdin))
 
 
 async def _send(options: argparse.Namespace, printer: Printer, stdin: BinaryIO) -> int:

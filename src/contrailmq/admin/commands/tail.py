@@ -43,7 +43,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     """Run one command line."""
     options = parser().parse_args(argv)
     printer = Printer(out, as_json=options.style == "json")
-    return run_command(lambda: _tail(options, printer))
+    return run_command(options, lambda: _tail(options, printer))
 
 
 async def _tail(options: argparse.Namespace, printer: Printer) -> int:

@@ -32,7 +32,7 @@ from contrailmq.client.names import check_group, wrap
 from contrailmq.client.offset_store import RemoteOffsets
 from contrailmq.client.session import Session
 from contrailmq.client.settings import ClientSettings, ConsumerSettings, World
-from contrailmq.errors import ClientError
+from contrailmq.errors import ClientError, NoRoute
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
@@ -206,7 +206,7 @@ class LitePullConsumer:
         name = wrap(self._session.settings.namespace, topic)
         found = await self._session.routes.subscribe(name)
         if found is None:
-            raise ClientError(
+            raise NoRoute(
                 f"topic {topic!r} does not exist at {self._session.name_servers}; create it first"
             )
         return list(found)

@@ -13,7 +13,7 @@ from contrailmq.client.message import Origin
 from contrailmq.client.names import check_group, wrap
 from contrailmq.client.session import Session
 from contrailmq.client.settings import ClientSettings, World
-from contrailmq.errors import ClientError
+from contrailmq.errors import ClientError, NoRoute
 from contrailmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from contrailmq.protocol.queue import MessageQueue
 
@@ -77,7 +77,7 @@ class PullConsumer:
         self._check_open()
         found = await self._session.routes.subscribe(wrap(self._session.settings.namespace, topic))
         if found is None:
-            raise ClientError(
+            raise NoRoute(
                 f"topic {topic!r} does not exist at {self._session.name_servers}; create it first"
             )
         await self._session.introduce()
