@@ -11,6 +11,7 @@ import difflib
 import errno
 import importlib
 import importlib.util
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -114,6 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = bool(args) and args[0] == "--debug"
     if debug:
         del args[0]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may not have all characters
     if not __debug__:
         return _refuse("python -O removes the assertions that guard the store; run without it")
     try:

@@ -72,6 +72,14 @@ def test_the_commands_of_the_readme(up: dict[str, str]) -> None:
     assert row["address"] == up["broker"]
 
 
+def test_a_terminal_that_does_not_have_all_characters(up: dict[str, str]) -> None:
+    where = {"NAMESRV_ADDR": up["namesrv"]}
+    _contrail("send", "words", "grün", **where)
+    shown = _contrail("tail", "words", PYTHONIOENCODING="ascii", **where)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.endswith("gr?n\n")
+
+
 def test_the_filters_of_the_examples_work(up: dict[str, str]) -> None:
     """The broker's own default is Java's, without them."""
     where = {"NAMESRV_ADDR": up["namesrv"]}
