@@ -201,9 +201,8 @@ class GroupCommit(LogFlush):
         loop = asyncio.get_running_loop()
         self._timer = None
         while self._waiters and self._waiters[0].deadline <= loop.time():
-            waiter = self._waiters.popleft()
-            self._note_wait(waiter)
-            waiter.done(False)
+            self._note_wait(self._waiters[0])
+            self._waiters.popleft().done(False)
         if self._waiters and self._timer is None:
             self._timer = loop.call_at(self._waiters[0].deadline, self._expire)
 
