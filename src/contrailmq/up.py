@@ -206,13 +206,16 @@ async def _many(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> 
     host, port = conf.broker.bind_address, options.namesrv_port
     async with _name_server(host, port, kv_path) as namesrv:
         children: list[asyncio.subprocess.Process] = []
+        addresses: list[str] = []
         try:
             for number in range(options.brokers):
                 command = _child_command(conf, options, number=number, namesrv=namesrv)
                 children.append(
                     await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
                 )
-            addresses = [await _ready_address(child) for child in children]
+                if number == 0:  # what is wrong with all of them is said once
+                    addresses.append(await _ready_address(children[0]))
+            addresses += [await _ready_address(child) for child in children[1:]]
             yield f"name server {namesrv}, brokers {' '.join(addresses)}, store {conf.store.root}"
         finally:
             for child in children:
@@ -228,7 +231,7 @@ def _child_command(
     port = conf.broker.listen_port
     port = port + number * PORT_STEP if port else 0
     store = f"{Layout(conf.store).root}/broker-{number}"
-    command = [sys.executable, "-m", "contrailmq.broker.main", "-n", namesrv]
+    command = [sys.executable, "-m", "contrailmq.main", "broker", "-n", namesrv]
     command += ["--port", str(port), "--store", store, "--name", f"broker-{number}"]
     command += ["--host", conf.broker.bind_address, "--log-level", options.log_level]
     if options.config is not None:
@@ -248,7 +251,7 @@ async def _ready_address(child: asyncio.subprocess.Process) -> str:
     except TimeoutError:
         raise ContrailError(f"a broker was not ready within {CHILD_READY_S:g} s") from None
     if "boot success" not in line:
-        raise ContrailError(f"a broker process did not start: {line.strip() or 'see above'}")
+        raise ContrailError("a broker did not start, for the reason above; so none does")
     return line.partition(", ")[2].partition("]")[0]
 
 

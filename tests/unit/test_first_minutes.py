@@ -110,8 +110,8 @@ def test_several_brokers_share_the_settings(tmp_path: Path) -> None:
     )
     conf = up_module._conf(options)
     words = up_module._child_command(conf, options, number=1, namesrv="127.0.0.1:9876")
-    assert words[1:3] == ["-m", "contrailmq.broker.main"]
-    child = broker_main.load_conf(broker_main._parser().parse_args(words[3:]))
+    assert words[1:4] == ["-m", "contrailmq.main", "broker"]
+    child = broker_main.load_conf(broker_main._parser().parse_args(words[4:]))
     assert (child.store.retention_hours, child.broker.property_filter) == (7, True)
     assert child.broker.broker_name == "broker-1"
     assert child.store.root == f"{tmp_path}/broker-1"
@@ -141,6 +141,16 @@ def test_a_port_that_is_taken(up: dict[str, str], tmp_path: Path) -> None:
     line = _told(_contrail("namesrv", "--host", "127.0.0.1", "--port", taken, *store))
     assert taken in line
     assert "--port 0" in line
+
+
+def test_several_brokers_of_which_none_can_start(up: dict[str, str], tmp_path: Path) -> None:
+    """The first says why, and nobody says it again; no stack trace of a child either."""
+    ports = ["--namesrv-port", "0", "--port", _port(up["broker"])]
+    done = _contrail("up", "--brokers", "3", *ports, "--store", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    reason, consequence = done.stderr.splitlines()
+    assert f"port {_port(up['broker'])} on 127.0.0.1 cannot be used" in reason
+    assert consequence.startswith("contrail: a broker did not start, for the reason above")
 
 
 def test_the_vip_port_that_is_taken(up: dict[str, str], tmp_path: Path) -> None:
