@@ -50,13 +50,14 @@ def create(
         raise ConfigError(f"no project {name!r}; there are {', '.join(PROJECTS)}")
     missing = [key for key in _NEEDS[name] if not settings.get(key)]
     if missing:
-        raise ConfigError(f"the project {name} needs {', '.join(missing)}")
+        options = ", ".join(f"--{option}" for option in missing)
+        raise ConfigError(f"the project {name} needs {options}")
     known = {**dict.fromkeys(_NEEDS[name], ""), **_MORE[name], "accessKey": ""}
     unknown = sorted(key for key, value in settings.items() if value and key not in known)
     if unknown:
         raise ConfigError(f"the project {name} has no use for {', '.join(unknown)}")
     if (directory / "spark-pipeline.yml").exists():
-        raise ConfigError(f"{directory} has a project already")
+        raise ConfigError(f"{directory} has a project already; give another folder")
     chosen = {**known, **{key: value for key, value in settings.items() if value}}
     if name in _NAMED:
         chosen["name"] = f"{name}-{(clock or SystemClock()).now_ms()}"

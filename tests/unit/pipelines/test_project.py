@@ -48,7 +48,7 @@ def test_a_project_is_complete(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_missing_or_of_no_use_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the project restore needs to, archive"):
+    with pytest.raises(ConfigError, match="the project restore needs --to, --archive"):
         create("restore", tmp_path, settings={"nameServers": "h:1", "topics": "orders"})
     with pytest.raises(ConfigError, match="has no use for groups"):
         given = {"nameServers": "h:1", "topics": "orders", "groups": "billing"}
