@@ -34,6 +34,7 @@ class LakeFacts:
     rows: int = 0
     stream_s: float = 0.0
     batches: int = 0
+    last_rate: float = 0.0  # rows a second of the last micro-batch: Spark is warm by then
     totals: list[tuple[str, int, float]] = field(default_factory=list)
     redriven: int = 0
 
@@ -158,10 +159,12 @@ class Lake:
         )
         while not query.awaitTermination(POLL_S):
             bar.set(sum(progress["numInputRows"] for progress in query.recentProgress))
-        batches = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
-        bar.set(sum(batches))
+        batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
         facts = self.facts
-        facts.rows, facts.batches = sum(batches), len(batches)
+        facts.rows = sum(progress["numInputRows"] for progress in batches)
+        facts.batches = len(batches)
+        facts.last_rate = batches[-1].processedRowsPerSecond if batches else 0.0
+        bar.set(facts.rows)
         facts.stream_s = bar.finish(f"{len(batches)} micro-batches")
 
     def totals_back(self) -> None:

@@ -112,8 +112,9 @@ def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: fl
     if lake is not None:
         country, orders, total = lake.totals[0]
         rows += [
-            ("rows in Parquet", f"{lake.rows:,} in {lake.batches} micro-batches, "
-                                f"{lake.rows / lake.stream_s:,.0f} a second"),
+            ("rows in Parquet", f"{lake.rows:,} in {lake.batches} micro-batches and "
+                                f"{lake.stream_s:.1f} s, Spark's first steps among them; "
+                                f"the last ran at {lake.last_rate:,.0f} a second"),
             ("totals in a topic", f"{len(lake.totals)} messages in {TOTALS}; "
                                   f"first {country}: {orders:,} orders, {total:,.2f}"),
             ("dead letters re-driven", f"{lake.redriven} to {ORDERS}, and billed"),
