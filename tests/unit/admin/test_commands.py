@@ -258,4 +258,9 @@ def test_one_message_is_found_by_its_ids_and_keys_and_traced(shell: Shell) -> No
 def test_the_cluster_is_shown(shell: Shell) -> None:
     rows = shell.json(cluster)
     assert [(row["broker"], row["id"]) for row in rows] == [("broker-a", 0), ("broker-b", 0)]
-    assert "broker-b" in shell(cluster)
+    for row in rows:
+        assert row["disk"] == f"{row['diskRatio']:.0%}"
+        assert row["startTime"] > 1_000_000_000_000
+    shown = shell(cluster)
+    assert "broker-b" in shown
+    assert "startTime" not in shown

@@ -63,7 +63,7 @@ async def _row(admin: AdminClient, data: BrokerData, number: int) -> dict[str, A
 
 
 def figures(table: Mapping[str, str], *, now_ms: int) -> dict[str, Any]:
-    """What of a broker's runtime table is worth a column."""
+    """What of a broker's runtime table is worth a column; the last two are for programs."""
     boot_ms = int(table.get("bootTimestamp") or 0)
     ratio = table.get("commitLogDiskRatio")
     return {
@@ -74,6 +74,8 @@ def figures(table: Mapping[str, str], *, now_ms: int) -> dict[str, Any]:
         "messagesOut": int(table.get("msgGetTotalTodayNow") or 0),
         "disk": f"{float(ratio):.0%}" if ratio else None,
         "up": span(max(now_ms - boot_ms, 0) / 1000) if boot_ms else None,
+        "diskRatio": float(ratio) if ratio else None,
+        "startTime": boot_ms or None,
     }
 
 
