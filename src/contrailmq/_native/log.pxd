@@ -1,6 +1,6 @@
 import cython
 
-from contrailmq._native cimport raw, scan
+from contrailmq._native cimport raw, scan, system
 from contrailmq._native.queues cimport QueueWriter
 
 cdef unsigned int _CRC_MASK
@@ -33,6 +33,7 @@ cdef class LogWriter:
     cdef unsigned char* segment_address
     cdef unsigned char[::1] stage
     cdef object spill
+    cdef object file
     cdef public long long base
     cdef public Py_ssize_t position
     cdef readonly Py_ssize_t size
@@ -45,7 +46,7 @@ cdef class LogWriter:
 
     cpdef Py_ssize_t settled_offset(self)
 
-    @cython.locals(size=cython.Py_ssize_t)
+    @cython.locals(size=cython.Py_ssize_t, fd=cython.int)
     cpdef Py_ssize_t settle(self)
 
     cpdef int settled(self) except -1

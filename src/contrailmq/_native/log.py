@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from contrailmq._native import raw, scan
+from contrailmq._native import raw, scan, system
 from contrailmq._native.queues import QueueWriter
 
 Bytes = bytes | bytearray | memoryview
@@ -87,10 +87,13 @@ class LogWriter:
         self.batch_count = 0
         self._let_go()
 
-    def attach(self, buffer: Bytes, base: int, position: int, spill: Any = None) -> None:
+    def attach(
+        self, buffer: Bytes, base: int, position: int, spill: Any = None, file: Any = None
+    ) -> None:
         """Go on at ``position`` of the segment that begins at log offset ``base``.
 
-        With ``spill``, a function without arguments, records are staged (see above).
+        With ``spill``, a function without arguments, records are staged (see above).  Long runs are
+        written here where ``file`` has a ``descriptor``, else, and after an error, by ``spill``.
         """
         if position < 0 or position > len(buffer):
             raise ValueError("position outside the segment")
@@ -100,6 +103,7 @@ class LogWriter:
         self.position = position
         self.size = len(buffer)
         self.spill = spill
+        self.file = file
         if spill is None:
             self.start = 0
             self._use(self.segment, self.size)
@@ -121,6 +125,7 @@ class LogWriter:
         self.size = 0
         self.start = 0
         self.spill = None
+        self.file = None
         self._use(self.segment, 0)
 
     def _use(self, buffer: Bytes, room: int) -> None:
@@ -143,7 +148,11 @@ class LogWriter:
             return 0
         size = self.position - self.start
         if size > _SHORT_RUN:
-            return size
+            fd = -1 if self.file is None else self.file.descriptor
+            if fd < 0 or system.write_at(fd, self.address, size, self.start) != size:
+                return size
+            self.settled()
+            return 0
         raw.copy_bytes(self.segment_address, self.start, self.address, 0, size)
         self.start = self.position
         return 0

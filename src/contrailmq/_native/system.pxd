@@ -210,3 +210,20 @@ cdef extern from *:
 
 cdef inline long long wall_ms() noexcept:
     return contrail_wall_ms()
+
+cdef extern from *:
+    """
+    #include <sys/types.h>
+    #include <unistd.h>
+    static Py_ssize_t contrail_write_at(int fd, const unsigned char *data, Py_ssize_t size, long long position) {
+        ssize_t done;
+        Py_BEGIN_ALLOW_THREADS
+        done = pwrite(fd, data, (size_t) size, (off_t) position);
+        Py_END_ALLOW_THREADS
+        return (Py_ssize_t) done;
+    }
+    """
+    Py_ssize_t contrail_write_at(int fd, const unsigned char* data, Py_ssize_t size, long long position) noexcept
+
+cdef inline Py_ssize_t write_at(int fd, const unsigned char* data, Py_ssize_t size, long long position) noexcept:
+    return contrail_write_at(fd, data, size, position)

@@ -297,7 +297,8 @@ class CommitLog:
     def _attach(self, segment: Segment, base: int, end_offset: int) -> None:
         self.tail = segment
         if not self.has_write_buffer:
-            self.writer.attach(segment.buffer, base, end_offset - base, self.write_out)
+            position = end_offset - base
+            self.writer.attach(segment.buffer, base, position, self.write_out, segment)
             return
         buffer = mmap.mmap(-1, segment.size)
         self._buffers.append(_Pending(base, buffer, segment))

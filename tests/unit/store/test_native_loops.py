@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -282,6 +283,38 @@ def test_a_staged_run_is_seen_when_it_is_settled_and_has_the_same_bytes(
     staged.writer.close_segment()
     plain.writer.close_segment()
     assert staged.buffer == plain.buffer
+
+
+def test_a_long_run_goes_into_the_file_at_once_or_to_the_owner(
+    loops: SimpleNamespace, tmp_path: Path
+) -> None:
+    staged, path = Staged(loops), tmp_path / "segment"
+    path.write_bytes(bytes(20_000))
+    with path.open("r+b") as able, path.open("rb") as unable:
+        file = SimpleNamespace(descriptor=able.fileno())
+        staged.writer.attach(staged.buffer, 0, 0, staged.write, file)
+        for fd in (able.fileno(), unable.fileno(), -1, able.fileno()):
+            file.descriptor = fd
+            begin = staged.writer.position
+            assert staged.put(body=b"short") > 0
+            assert staged.writer.settle() == 0  # copied
+            for letter in b"abc":
+                assert staged.put(body=bytes([letter]) * 1000) > 0
+            size = staged.writer.position - staged.writer.start
+            is_written = fd == able.fileno()
+            assert staged.writer.settle() == (0 if is_written else size)
+            data = path.read_bytes()[begin : begin + size]
+            assert any(data) == is_written
+            if not is_written:
+                assert staged.writer.settled_offset() < staged.writer.end_offset()
+                staged.write()  # what the owner does then
+            assert staged.writer.settled_offset() == staged.writer.end_offset()
+    assert len(staged.written) == 2
+    both = bytes(max(pair) for pair in zip(path.read_bytes(), staged.buffer, strict=False))
+    plain = Log(loops)
+    for body in (b"short", b"a" * 1000, b"b" * 1000, b"c" * 1000) * 4:
+        plain.put(body=body)
+    assert both == plain.buffer
 
 
 def test_a_stage_without_room_is_emptied_in_the_middle_of_a_run(loops: SimpleNamespace) -> None:
