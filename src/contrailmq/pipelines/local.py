@@ -58,7 +58,11 @@ def command_session(
     # Spark logs every error of a query that it raises as well.
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
-    with terminable(), tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder:
+    with (
+        terminable(),
+        without_log(),
+        tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder,
+    ):
         own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
         if master is None and "MASTER" not in os.environ:
             own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
@@ -94,6 +98,20 @@ def terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def without_log() -> Iterator[None]:
+    """Meanwhile nothing is logged: py4j logs a stack trace of every call that Ctrl-C interrupts."""
+    loggers = [logging.getLogger(), logging.getLogger("py4j")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def python_fault() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import logging
 import os
 import signal
 import xml.etree.ElementTree as ET
@@ -15,7 +16,7 @@ import pytest
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines import charts, message_report
 from contrailmq.pipelines.audit_page import page
-from contrailmq.pipelines.local import reason, terminable
+from contrailmq.pipelines.local import reason, terminable, without_log
 from contrailmq.pipelines.main import main, parser
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
@@ -77,6 +78,17 @@ def test_the_first_interrupt_asks_and_the_second_interrupts(number: signal.Signa
             stop.wait(5.0)
             raise AssertionError("the second interrupt did nothing")  # pragma: no cover
     assert signal.getsignal(number) is before
+
+
+def test_interrupted_calls_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    before = logging.getLogger().level
+    with without_log():
+        logging.error("Exception while sending command.")
+        logging.getLogger("py4j.clientserver").error("Exception occurred")
+    assert caplog.records == []
+    assert logging.getLogger().level == before
+    logging.error("again")
+    assert [record.message for record in caplog.records] == ["again"]
 
 
 def test_who_is_terminated_while_spark_starts_cleans_up() -> None:
