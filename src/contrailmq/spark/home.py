@@ -20,9 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import py4j
 import pyspark
-from pyspark import SparkContext
 
 HOME_VARIABLE: Final = "SPARK_HOME"
 _GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"  # Spark was there before Python
@@ -59,6 +57,8 @@ def make_home() -> Path | None:
 
     Spark itself may still be ending then: by that time it has opened what it needs of it.
     """
+    import py4j  # a client of Spark Connect may have none of it
+
     installed = Path(pyspark.__file__).parent
     if not (installed / "jars").is_dir() or not (installed / "bin" / "spark-submit").exists():
         return None
@@ -78,6 +78,8 @@ def make_home() -> Path | None:
 
 
 def _is_decided() -> bool:
+    from pyspark import SparkContext  # not there in the package for clients of Spark Connect
+
     return (
         HOME_VARIABLE in os.environ
         or _GATEWAY_VARIABLE in os.environ
