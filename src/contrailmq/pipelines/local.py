@@ -161,7 +161,7 @@ def _end(spark: Any) -> None:
 def _silenced(path: Path) -> Iterator[None]:
     """What is written to standard error meanwhile, by children too, goes to a file.
 
-    When it fails, the file is shown.
+    When it fails, the file is shown; not to who interrupts it.
     """
     sys.stderr.flush()
     kept = os.dup(2)
@@ -169,7 +169,7 @@ def _silenced(path: Path) -> Iterator[None]:
         with path.open("ab") as file:
             os.dup2(file.fileno(), 2)
         yield
-    except BaseException:
+    except Exception:
         os.dup2(kept, 2)
         sys.stderr.write(path.read_text(errors="replace")[-4000:])
         raise

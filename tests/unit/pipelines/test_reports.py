@@ -16,7 +16,7 @@ import pytest
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines import charts, message_report
 from contrailmq.pipelines.audit_page import page
-from contrailmq.pipelines.local import reason, terminable, without_log
+from contrailmq.pipelines.local import _silenced, reason, terminable, without_log
 from contrailmq.pipelines.main import main, parser
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
@@ -89,6 +89,17 @@ def test_interrupted_calls_are_not_logged(caplog: pytest.LogCaptureFixture) -> N
     assert logging.getLogger().level == before
     logging.error("again")
     assert [record.message for record in caplog.records] == ["again"]
+
+
+def test_who_interrupts_the_start_is_not_shown_what_it_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for error, shown in ((ValueError("x"), "chatter"), (KeyboardInterrupt(), "")):
+        path = tmp_path / type(error).__name__
+        with pytest.raises(type(error)), _silenced(path):
+            os.write(2, b"chatter")
+            raise error
+        assert capfd.readouterr().err == shown
 
 
 def test_who_is_terminated_while_spark_starts_cleans_up() -> None:
