@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from contrailmq.admin.commands import cluster, consume, group, message, send, tail, topic
+from contrailmq.client.consumer.pull import PullConsumer
 from contrailmq.errors import ClientError, ContrailError, NoRoute
 from contrailmq.testing.cluster import ClusterThread
 
@@ -184,6 +185,23 @@ def test_what_is_shown_can_be_sent_again(shell: Shell) -> None:
     assert sorted((row["body"], row["tags"], row["properties"]["n"]) for row in copies) == [
         ("a", "t", "1"), ("b", "t", "1"),
     ]  # fmt: skip
+
+
+def test_a_topic_that_is_known_a_moment_later_is_shown(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell(send, "orders", "a")
+    asked, queues = [], PullConsumer.queues
+
+    async def later(self: PullConsumer, topic: str) -> Any:
+        asked.append(topic)
+        if len(asked) < 3:
+            raise NoRoute("not yet")
+        return await queues(self, topic)
+
+    monkeypatch.setattr(PullConsumer, "queues", later)
+    assert [row["body"] for row in shell.json(tail, "orders", "--from", "first")] == ["a"]
+    assert len(asked) == 3
 
 
 def test_files_are_messages(shell: Shell, tmp_path: Any) -> None:

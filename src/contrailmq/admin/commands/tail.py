@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import heapq
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple, TextIO
@@ -15,12 +16,14 @@ from contrailmq.admin.reading import Show, expression_of, reading_options
 from contrailmq.client.consumer.pull import PullConsumer
 from contrailmq.client.consumer.subscription import Expression
 from contrailmq.client.message import ReceivedMessage
-from contrailmq.errors import ClientError
+from contrailmq.errors import ClientError, NoRoute
 from contrailmq.protocol.names import TOOLS_GROUP
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.usage import whole
 
 LONG_POLL_S: Final = 10.0
+LOOKS: Final = 10  # for a topic that may be new
+LOOK_S: Final = 0.05
 _EPILOG: Final = """\
 examples:
   contrail tail orders                       the last ten messages
@@ -62,13 +65,22 @@ async def _tail(options: argparse.Namespace, printer: Printer) -> int:
 
 
 async def _queues(consumer: PullConsumer, options: argparse.Namespace) -> list[MessageQueue]:
-    queues = await consumer.queues(options.topic)
+    queues = await _known_queues(consumer, options.topic)
     if options.queue is None:
         return queues
     chosen = [queue for queue in queues if queue.queue_id == options.queue]
     if not chosen:
         raise ClientError(f"topic {options.topic!r} has no queue {options.queue}")
     return chosen
+
+
+async def _known_queues(consumer: PullConsumer, topic: str) -> list[MessageQueue]:
+    """The name servers hear of a topic a moment after the first message has made it."""
+    for _ in range(LOOKS):
+        with contextlib.suppress(NoRoute):
+            return await consumer.queues(topic)
+        await asyncio.sleep(LOOK_S)
+    return await consumer.queues(topic)
 
 
 async def _stretch(
