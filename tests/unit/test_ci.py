@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,9 +18,17 @@ MAKEFILE = """\
 .venv/.stamps/native: ; @touch $@
 check: ; @echo checked
 test: ; @echo tested; test ! -e broken
+	@if test -e failed.json; then mkdir -p .pytest_cache/ci-test/v/cache; \
+	cp failed.json .pytest_cache/ci-test/v/cache/lastfailed; exit 1; fi
 interop: ; @if test -e endless; then echo $$$$ > endless; exec sleep 100; fi
 spark: ; @echo sparked
 .PHONY: check test interop spark
+"""
+PYTHON = f"""\
+#!/bin/sh
+case $1 in -c) exec {sys.executable} "$@" ;; esac
+echo "python $*"
+test ! -e steady_failure
 """
 
 
@@ -30,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     text = (ROOT / ".ci" / "run").read_text()
     assert "[interop]=" in text
     (tmp_path / ".ci" / "run").write_text(re.sub(r"\[interop\]=\d+", "[interop]=2", text))
-    (tmp_path / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "python $*"\n')
+    (tmp_path / ".venv" / "bin" / "python").write_text(PYTHON)
     for program in (".ci/run", ".venv/bin/python"):
         (tmp_path / program).chmod(0o755)
     (tmp_path / "Makefile").write_text(MAKEFILE)
@@ -60,6 +70,21 @@ def test_a_failure_does_not_stop_the_others(folder: Path) -> None:
     assert code == 1
     assert {step for step, result in table.items() if result == "FAILED"} == {"test", "total"}
     assert "sparked" in said
+
+
+@pytest.mark.parametrize(("count", "is_steady"), [(1, False), (3, False), (1, True), (4, False)])
+def test_a_few_failed_tests_run_once_more_and_are_named(
+    folder: Path, count: int, is_steady: bool
+) -> None:
+    names = [f"tests/a.py::test_{number}" for number in range(count)]
+    (folder / "failed.json").write_text(json.dumps(dict.fromkeys(names, True)))
+    if is_steady:
+        (folder / "steady_failure").touch()
+    code, said, table = _run(folder, "test")
+    is_ok = count <= 3 and not is_steady
+    assert (code, table["test"]) == ((0, "ok") if is_ok else (1, "FAILED"))
+    assert ("--last-failed" in said) == (count <= 3)
+    assert [f"second run: {name}" in said for name in names] == [count <= 3] * count
 
 
 def _is_gone(folder: Path) -> bool:
