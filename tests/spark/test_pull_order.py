@@ -58,3 +58,16 @@ def test_queue_by_queue(
             found += [(record.queue_id, record.queue_offset) for record in records]
     assert found == [(r.queue.queue_id, at) for r in ranges for at in range(r.start, r.end)]
     assert len(found) == COUNT
+
+
+def test_few_groups_of_many_records(topic: ClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are made fast of many records at once: small pieces come together."""
+    monkeypatch.setattr("contrailmq.spark.wire.ARENA_SIZE", 64 * 1024)
+    given = source_options({"nameServers": topic.name_servers, "topics": "in"})
+    with closing(Brokers(given.access)) as brokers:
+        queues = brokers.readable_queues(given)
+        ranges = [QueueRange(q, 0, end) for q, end in brokers.end_offsets(queues).items()]
+        puller = Puller(brokers, Subscription("test"), losses=Losses(fail=True))
+        sizes = [len(group.positions) for group in puller.read(ranges)]
+    assert sum(sizes) == COUNT
+    assert len(sizes) <= 4

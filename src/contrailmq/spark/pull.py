@@ -20,7 +20,7 @@ import logging
 import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from contrailmq._native.arrow import find_records
 from contrailmq.errors import ContrailError, NetworkError, RemoteProtocolError, error_of
@@ -39,12 +39,13 @@ from contrailmq.spark.wire import Answer, Arena, Wire
 log = logging.getLogger(__name__)
 
 SUBSCRIPTION_FLAG: Final = 4
-IN_FLIGHT_MAX: Final = 64
+IN_FLIGHT_MAX: Final = 256
 IN_FLIGHT_SIZE: Final = 8 * 1024 * 1024
 STRIDE_FIRST: Final = 32
 STRIDE_MAX: Final = 4096
 STRIDE_PATIENCE: Final = 512  # answers until a broker that gave little is asked for more again
 GROUP_SIZE: Final = 2 * 1024 * 1024
+PIECE_SIZE: Final = 128 * 1024  # smaller runs in one arena are copied together
 HELD_SIZE_MAX: Final = 32 * 1024 * 1024  # of what came in before its turn
 FILTER_COUNT: Final = 1024
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
@@ -71,6 +72,15 @@ class Group(NamedTuple):
     broker: str
     data: bytearray
     positions: array[int]
+
+
+class Body(NamedTuple):
+    """Records of an answer; those from the queue offset ``limit`` on are not wanted."""
+
+    arena: Arena
+    start: int
+    end: int
+    limit: int
 
 
 class Puller:
@@ -131,14 +141,14 @@ class _Flow:
         self._losses = losses
         self._asked: dict[int, tuple[Line, Chunk]] = {}
         self._stride = STRIDE_FIRST
-        self._stride_limit = STRIDE_MAX
-        self._answers_since = 0
+        self._answers_since = STRIDE_PATIENCE  # since one fell short of what was asked
+        self._probe: Chunk | None = None  # the one that was asked for more than usual
         self._record_size = 256.0
         self._turn = 0
         self._front = 0  # the line whose records are given out
         self._held_size = 0  # of bodies that were not given out
         self._parked: list[tuple[Line, Chunk]] = []  # not asked further until they are in front
-        self._ready: list[tuple[Arena, int, int, int]] = []
+        self._ready: list[Body] = []
         self._ready_size = 0
 
     def run(self, broker: str) -> Iterator[Group]:
@@ -189,6 +199,8 @@ class _Flow:
             chunk.bodies.append((arena, body, end))
             self._held_size += end - body
             return True
+        if chunk is self._probe:
+            self._probe = None
         if code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             if following <= start:
                 raise _TryLater(f"{line.part.queue}: nothing at {start} yet")
@@ -227,15 +239,28 @@ class _Flow:
         raise _TryLater(str(loss))
 
     def _learn(self, chunk: Chunk, count: int, size: int) -> None:
-        """Ask for what the broker gives: more when it gave all, less when it fell short."""
+        """Ask for what the broker gives: less when it fell short, more when it gave one more.
+
+        Only one chunk at a time tries for more: a chunk that comes in two answers has its records
+        in two places, and rows are made fast only of many records in one.
+        """
         self._record_size += (size / count - self._record_size) / 16
         self._answers_since += 1
-        if self._answers_since >= STRIDE_PATIENCE:
-            self._stride_limit, self._answers_since = STRIDE_MAX, 0
         if count < chunk.asked:
-            self._stride = self._stride_limit = max(1, count)
-        elif count == self._stride:
-            self._stride = min(self._stride * 2, self._stride_limit)
+            self._answers_since = 0
+        if chunk is self._probe:
+            self._probe = None
+            self._stride = max(self._stride, min(count, chunk.asked))
+        elif count < chunk.asked:
+            self._stride = max(1, count)
+
+    def _cut(self, line: Line) -> Chunk | None:
+        """The next chunk of a line; one of them is larger when it is time to try for more."""
+        is_time = self._probe is None and self._answers_since >= STRIDE_PATIENCE
+        if line.chained or not is_time or self._stride >= STRIDE_MAX:
+            return line.cut(self._stride)
+        self._probe = line.cut(min(2 * self._stride, STRIDE_MAX))
+        return self._probe
 
     def _give_out(self) -> None:
         """Move what is next in order to the records ready for decoding."""
@@ -245,7 +270,7 @@ class _Flow:
             while line.chunks:
                 chunk = line.chunks[0]
                 for arena, start, end in chunk.bodies:
-                    self._ready.append((arena, start, end, limit))
+                    self._ready.append(Body(arena, start, end, limit))
                     self._ready_size += end - start
                     self._held_size -= end - start
                 chunk.bodies.clear()
@@ -270,7 +295,7 @@ class _Flow:
         idle = 0
         while len(self._asked) < most and idle < len(self._lines):
             line = self._lines[self._turn % len(self._lines)]
-            chunk = None if is_full and line is not front else line.cut(self._stride)
+            chunk = None if is_full and line is not front else self._cut(line)
             if chunk is None:
                 self._turn += 1
                 idle += 1
@@ -312,24 +337,49 @@ class _Flow:
         return text.encode()
 
     def _groups(self, broker: str) -> Iterator[Group]:
-        """What is ready, one group an arena."""
+        """What is ready: one group an arena, and one of all small pieces behind each other."""
         ready, self._ready, self._ready_size = self._ready, [], 0
-        index = 0
-        while index < len(ready):
-            arena = ready[index][0]
-            same = index
-            while same < len(ready) and ready[same][0] is arena:
-                same += 1
-            bodies = ready[index:same]
-            positions = _positions(arena.data, bodies)
-            if positions:
-                yield Group(broker, arena.data, positions)
-            for _ in bodies:
-                self._wire.release(arena)
-            index = same
+        small: list[Body] = []
+        for bodies in _runs(ready):
+            if sum(body.end - body.start for body in bodies) < PIECE_SIZE:
+                small += bodies
+                continue
+            if small:
+                yield from self._group(broker, small)
+                small = []
+            yield from self._group(broker, bodies)
+        if small:
+            yield from self._group(broker, small)
+
+    def _group(self, broker: str, bodies: list[Body]) -> Iterator[Group]:
+        """Some bodies as one group; when they are of several arenas, copied."""
+        data, spans = bodies[0].arena.data, bodies
+        if any(body.arena is not bodies[0].arena for body in bodies):
+            data, spans, at = bytearray(), [], 0
+            for body in bodies:
+                spans.append(body._replace(start=at, end=at + body.end - body.start))
+                at = spans[-1].end
+            data = data.join(body.arena.view[body.start : body.end] for body in bodies)
+        positions = _positions(data, spans)
+        if positions:
+            yield Group(broker, data, positions)
+        for body in bodies:
+            self._wire.release(body.arena)
 
 
-def _positions(data: bytearray, bodies: Sequence[tuple[Any, int, int, int]]) -> array[int]:
+def _runs(bodies: Sequence[Body]) -> Iterator[list[Body]]:
+    """Bodies behind each other in the same arena."""
+    run: list[Body] = []
+    for body in bodies:
+        if run and run[0].arena is not body.arena:
+            yield run
+            run = []
+        run.append(body)
+    if run:
+        yield run
+
+
+def _positions(data: bytearray, bodies: Sequence[Body]) -> array[int]:
     """Where the records of some answers begin, without those behind the end of their range."""
     spans = array("q")
     for _, start, end, limit in bodies:
