@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contrailmq.client.access import Credentials
     from contrailmq.client.choose import Selector
     from contrailmq.client.consumer.lite import LitePullConsumer
     from contrailmq.client.consumer.pull import PullConsumer, Pulled, PullStatus
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from contrailmq.client.settings import (
         ClientSettings,
         ConsumerSettings,
-        Credentials,
         ProducerSettings,
     )
     from contrailmq.client.transaction import Transaction, TransactionState
@@ -53,7 +53,7 @@ __all__ = [
 _HOMES = {
     "ClientSettings": "contrailmq.client.settings",
     "ConsumerSettings": "contrailmq.client.settings",
-    "Credentials": "contrailmq.client.settings",
+    "Credentials": "contrailmq.client.access",
     "LitePullConsumer": "contrailmq.client.consumer.lite",
     "Message": "contrailmq.client.message",
     "MessageQueue": "contrailmq.protocol.queue",

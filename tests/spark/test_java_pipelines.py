@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from contrailmq import blocking
-from contrailmq.client.settings import ClientSettings, ConsumerSettings, Credentials
+from contrailmq.client.access import Credentials
+from contrailmq.client.settings import ClientSettings, ConsumerSettings
 from contrailmq.pipelines import archive, audit, query, redrive, replay, restore
 from contrailmq.pipelines.places import Archive, Cluster, Stores, read_messages
 from contrailmq.protocol.codes import RequestCode

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from contrailmq.client.access import name_server_list
 from contrailmq.client.acl import sign
 from contrailmq.client.name_servers import NameServers
-from contrailmq.client.settings import ClientSettings, World, name_server_list
+from contrailmq.client.settings import ClientSettings, World
 from contrailmq.errors import ClientError, NoRoute, TopicNotExist, error_of
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.client.settings import NAME_SERVERS_VARIABLE, ClientSettings, Credentials
+from contrailmq.client.access import NAME_SERVERS_VARIABLE, Credentials
+from contrailmq.client.settings import ClientSettings
 from contrailmq.errors import ClientError, NetworkError, NoRoute, ServiceNotAvailable, UsageError
 from contrailmq.net.loop import run
 from contrailmq.usage import CommandParser, positive

@@ -16,7 +16,7 @@ from typing import Final
 
 from contrailmq.broker.known_keys import KNOWN_KEYS
 from contrailmq.errors import ConfigError
-from contrailmq.net.network import split_address
+from contrailmq.protocol.hosts import split_address
 from contrailmq.settings import key
 
 log = logging.getLogger(__name__)

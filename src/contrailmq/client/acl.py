@@ -9,7 +9,7 @@ Brokers of 4.9 never count the field that asks for a unique key, those of 5.x do
 
 from __future__ import annotations
 
-from contrailmq.client.settings import Credentials
+from contrailmq.client.access import Credentials
 from contrailmq.protocol.acl import (
     ACCESS_KEY,
     SECURITY_TOKEN,

@@ -9,7 +9,7 @@ from typing import Final
 from contrailmq._native.client import batch_body, plain_batch, property_text
 from contrailmq.client.message import Message, Receipt, SendStatus, body_bytes
 from contrailmq.client.names import check_topic, wrap
-from contrailmq.client.settings import ProducerSettings
+from contrailmq.client.producer_settings import ProducerSettings
 from contrailmq.clock import Clock
 from contrailmq.errors import ClientError, LocalProtocolError, error_of
 from contrailmq.protocol import properties as names

@@ -19,21 +19,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from contrailmq.client import routes
+from contrailmq.client.access import name_server_list
 from contrailmq.client.acl import sign
 from contrailmq.client.crew import Crew
 from contrailmq.client.name_servers import NameServers, discover
 from contrailmq.client.route_book import RouteBook
-from contrailmq.client.settings import ClientSettings, World, name_server_list
+from contrailmq.client.settings import ClientSettings, World
 from contrailmq.errors import ClientError, ContrailError, NetworkError, error_of
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Handler
 from contrailmq.net.endpoint import FastLane
-from contrailmq.net.network import split_address
 from contrailmq.protocol.bodies.heartbeat import HeartbeatData
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.client import UnregisterClientRequest
+from contrailmq.protocol.hosts import split_address
 
 log = logging.getLogger(__name__)
 

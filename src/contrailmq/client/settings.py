@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from contrailmq.client.access import Credentials
+from contrailmq.client.producer_settings import ProducerSettings
 from contrailmq.clock import Clock, SystemClock
-from contrailmq.errors import ClientError
-from contrailmq.net.network import AsyncioNetwork, Network, split_address
+from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.settings import ClientNetSettings
 from contrailmq.protocol.command import Serialization
-from contrailmq.protocol.compression import Compression
 
-NAME_SERVERS_VARIABLE: Final = "NAMESRV_ADDR"
+__all__ = ["ClientSettings", "ConsumerSettings", "Credentials", "ProducerSettings", "World"]
+
 SERIALIZATION_VARIABLE: Final = "ROCKETMQ_SERIALIZE_TYPE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """An account of the broker's access control list; requests are signed with it."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
-    security_token: str | None = field(default=None, repr=False)
 
 
 def _serialization() -> Serialization:
@@ -55,29 +46,6 @@ class ClientSettings:
     route_interval_s: float = 30.0
     heartbeat_interval_s: float = 30.0
     net: ClientNetSettings = field(default_factory=ClientNetSettings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings:
-    """How a producer sends (DefaultMQProducer)."""
-
-    send_timeout_s: float = 3.0  # the whole budget of one send, tries included
-    retries: int = 2
-    retry_not_stored: bool = False  # try another broker when a flush or a replica was late
-    compress_over: int = 4096
-    compression: Compression = Compression.ZLIB
-    compression_level: int = 5
-    message_size_max: int = 4 * 1024 * 1024
-    default_topic: str = "TBW102"
-    default_topic_queues: int = 4
-    avoid_faults: bool = False
-    in_flight_size_max: int = 64 * 1024 * 1024  # accepted and not yet answered; more waits
-    in_flight_count_max: int = 32768
-    batch_size: int = 0  # bytes; above 0, single sends are joined into batches
-    batch_wait_s: float = 0.001
-    batch_count_max: int = 512
-    trace_topic: str | None = None  # for example RMQ_SYS_TRACE_TOPIC; None: no message trace
-    close_timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,18 +81,3 @@ class World:
     network: Network = field(default_factory=AsyncioNetwork)
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
-
-
-def name_server_list(given: str | Sequence[str] | None) -> list[str]:
-    """Addresses as given, or else those of ``NAMESRV_ADDR``; ``;`` and ``,`` separate."""
-    if given is None:
-        given = os.environ.get(NAME_SERVERS_VARIABLE, "")
-    parts = [given] if isinstance(given, str) else list(given)
-    addresses = [address.strip() for part in parts for address in part.replace(",", ";").split(";")]
-    found = list(dict.fromkeys(address for address in addresses if address))
-    for address in found:
-        try:
-            split_address(address)
-        except ValueError as error:
-            raise ClientError(f"name server {error}, for example 127.0.0.1:9876") from None
-    return found

@@ -14,11 +14,12 @@ from contrailmq.lifecycle import Tasks
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher, Handler
 from contrailmq.net.endpoint import Endpoint, FastLane
-from contrailmq.net.network import AsyncioNetwork, Network, split_address
+from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.noise import Noise
 from contrailmq.net.server import drain
 from contrailmq.net.settings import ClientNetSettings
 from contrailmq.protocol.command import Command
+from contrailmq.protocol.hosts import split_address
 
 log = logging.getLogger(__name__)
 

@@ -121,11 +121,3 @@ class AsyncioNetwork:
         if not isinstance(loop, asyncio.BaseEventLoop):  # uvloop takes one in each turn
             await listener.add_ears(factory, backlog=backlog, tls=self._server_tls)
         return listener
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """``host:port`` as its parts; an IPv6 host may have brackets. Raises ValueError."""
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"address {address!r}: expected host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -25,7 +25,8 @@ from pyspark.sql.types import (
 )
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.client.settings import ClientSettings, Credentials
+from contrailmq.client.access import Credentials
+from contrailmq.client.settings import ClientSettings
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import BrokerError, ConfigError
 from contrailmq.pipelines import audit_tables as tables

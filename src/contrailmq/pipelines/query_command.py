@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from contrailmq.admin.options import connection_options, name_servers
-from contrailmq.client.settings import NAME_SERVERS_VARIABLE
+from contrailmq.client.access import NAME_SERVERS_VARIABLE
 from contrailmq.pipelines.command_options import account, place, settings, spark_options
 from contrailmq.usage import CommandParser, whole
 

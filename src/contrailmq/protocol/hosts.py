@@ -1,4 +1,7 @@
-"""Addresses as records hold them: 4 or 16 bytes of IP, then the port as a 4-byte integer."""
+"""Addresses: as records hold them, and as people write them.
+
+A record has 4 or 16 bytes of IP, then the port as a 4-byte integer.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +47,11 @@ def host_text(host: bytes) -> str:
     """``ip:port``, as RocketMQ's tools print it."""
     address, port = host_address(host)
     return f"{address}:{port}"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``host:port`` as its parts; an IPv6 host may have brackets. Raises ValueError."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"address {address!r}: expected host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)

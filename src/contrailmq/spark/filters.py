@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql.datasource import (
     DataSourceReader,
     EqualNullSafe,
@@ -39,8 +40,7 @@ _ALWAYS_THERE: Final = frozenset(
 CLOCK_SLACK_MS: Final = 60_000  # a broker's clock may have been set back within a queue
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowing:
+class Narrowing(Struct, frozen=True):
     """What rows a query can use at all; None means no limit."""
 
     topics: frozenset[str] | None = None

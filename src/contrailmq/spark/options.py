@@ -10,10 +10,11 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from contrailmq.client.settings import Credentials, name_server_list
+import msgspec
+
+from contrailmq.client.access import Credentials, name_server_list
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.compression import Compression
 from contrailmq.protocol.names import TOOLS_GROUP
@@ -28,8 +29,7 @@ EARLIEST_MARK: Final = -2  # in offsets given as JSON, as in Spark's own connect
 LATEST_MARK: Final = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Where to begin or end: one of a word, a time, or offsets; what they leave out is earliest."""
 
     word: str | None = None
@@ -42,8 +42,7 @@ class Position:
         return f"time {self.time_ms}" if self.time_ms is not None else "offsets"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach a cluster."""
 
     name_servers: tuple[str, ...]
@@ -52,8 +51,7 @@ class Access:
     patience_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of reading topics."""
 
     access: Access
@@ -80,8 +78,7 @@ class SourceOptions:
         return self.group or TOOLS_GROUP
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreOptions:
+class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of reading store directories."""
 
     paths: tuple[tuple[str, str], ...]  # directory, and the name its broker has in the rows
@@ -100,8 +97,7 @@ class StoreOptions:
     own_properties: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkOptions:
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of writing to topics."""
 
     access: Access

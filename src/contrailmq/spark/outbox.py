@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from contrailmq._native.batch_rows import Encoder
 from contrailmq.client.outgoing import Outgoing
-from contrailmq.client.settings import ProducerSettings
+from contrailmq.client.producer_settings import ProducerSettings
 from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError, ContrailError, NetworkError, error_of
 from contrailmq.protocol.batch import decode_batch, encode_batch

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from contrailmq._native.request import BAD_NUMBER, INCOMPLETE, UNDERSTOOD, RequestScan
+from contrailmq.client.access import Credentials
 from contrailmq.client.acl import sign
-from contrailmq.client.settings import Credentials
 from contrailmq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
 from contrailmq.protocol.command import Command, decode
 from contrailmq.protocol.frame import FRAME_SIZE_MAX, LENGTH_SIZE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contrailmq.client.access import Credentials
 from contrailmq.client.acl import sign
-from contrailmq.client.settings import Credentials
 from contrailmq.protocol.acl import SIGNATURE, UNIQUE_KEY_QUERY, is_signed_by, signature
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command

@@ -12,6 +12,7 @@ from collections import deque
 import pytest
 
 from contrailmq.client import names
+from contrailmq.client.access import Credentials, name_server_list
 from contrailmq.client.acl import sign
 from contrailmq.client.batching import split_receipt
 from contrailmq.client.budget import Budget
@@ -28,7 +29,7 @@ from contrailmq.client.routes import (
     subscribe_queues,
     vip,
 )
-from contrailmq.client.settings import Credentials, ProducerSettings, name_server_list
+from contrailmq.client.settings import ProducerSettings
 from contrailmq.client.trace import Published, TraceRecord, take_batch
 from contrailmq.errors import ClientError, LocalProtocolError, NetworkError
 from contrailmq.protocol.batch import decode_batch

@@ -17,10 +17,11 @@ from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.loop import loop_factory, run
-from contrailmq.net.network import EARS, split_address
+from contrailmq.net.network import EARS
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.protocol.command import Command
+from contrailmq.protocol.hosts import split_address
 from testkit.certificates import self_signed, tls_network
 
 ECHO, LATER, NEVER = 1, 2, 3
