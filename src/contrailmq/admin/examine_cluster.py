@@ -15,6 +15,8 @@ from contrailmq.protocol.codes import RequestCode
 CLOCK_OFF_S: Final = 5
 DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: what is old is deleted at any hour
 DISK_PROBLEM: Final = 0.90  # diskSpaceWarningLevelRatio: no more messages are taken
+SEGMENT_SIZE: Final = 1 << 30  # mappedFileSizeCommitLog, where a broker does not tell its own
+_FREE: Final = re.compile(r"Free : ([\d.]+) ([KMGTPE]?)i?B")
 _RUNTIME: Final = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
@@ -79,7 +81,8 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
             if number == 0:
                 alive[name] = address
             _clock(admin, chart, address, tables[address])
-            _disk(chart, address, tables[address])
+            segment = await _segment_size(admin, address)
+            _disk(chart, address, tables[address], segment=segment)
     versions = {table.get("brokerVersionDesc", "?") for table in tables.values()}
     if len(versions) > 1:
         chart.add(
@@ -130,14 +133,41 @@ def _clock(admin: AdminClient, chart: Chart, address: str, table: Mapping[str, s
         chart.ok("clock", f"{address} is on time")
 
 
-def _disk(chart: Chart, address: str, table: Mapping[str, str]) -> None:
+async def _segment_size(admin: AdminClient, address: str) -> int:
+    """How large the broker's commit-log files are."""
+    try:
+        config = await admin.broker_config(address)
+    except ContrailError:
+        return SEGMENT_SIZE  # the look at permissions tells why
+    return int(config.get("mappedFileSizeCommitLog") or SEGMENT_SIZE)
+
+
+def free_size(capacity: str) -> int | None:
+    """The free bytes of ``Total : 98.3 GiB, Free : 1.2 GiB.``; None where they are not told."""
+    found = _FREE.search(capacity)
+    if found is None:
+        return None
+    return int(float(found[1]) * 1024 ** (" KMGTPE".index(found[2] or " ")))
+
+
+def _disk(chart: Chart, address: str, table: Mapping[str, str], *, segment: int) -> None:
     ratio = float(table.get("commitLogDiskRatio") or 0)
+    free = free_size(table.get("commitLogDirCapacity", ""))
     if ratio >= DISK_PROBLEM:
         chart.add(
             Severity.PROBLEM, "disk", f"{address}: disk {ratio:.0%} full, sends are refused",
             cause="the disk of the store is shared or too small for fileReservedTime",
             fix=f"contrail admin updateBrokerConfig -b {address} -k fileReservedTime -v 24 && "
             f"contrail admin deleteExpiredCommitLog -b {address}",
+        )  # fmt: skip
+    elif free is not None and free < segment:
+        chart.add(
+            Severity.WARNING, "disk", f"{address}: {_mib(free)} free, and a file of the commit log "
+            f"takes {_mib(segment)}",
+            cause="a file is given all of its room when it begins; sends are refused when none is "
+            "left for the next",
+            fix=f"contrail admin deleteExpiredCommitLog -b {address}  (or make room there, or set "
+            "a smaller mappedFileSizeCommitLog in its broker.conf and restart it)",
         )  # fmt: skip
     elif ratio >= DISK_WARNING:
         chart.add(
@@ -179,6 +209,10 @@ async def examine_permissions(admin: AdminClient, chart: Chart, masters: Mapping
             )  # fmt: skip
         if perm & 6 == 6 and not closed:
             chart.ok("permission", f"broker {name} and its {len(topics)} topics can be used")
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):,.0f} MiB"
 
 
 def _perm(perm: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,12 @@ from contrailmq.errors import ConfigError, ProtocolError
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder if it is not there, and try that files can be made in it; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
 
 
 def write_replacing(path: Path, data: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.namesrv.app import NameServer
+from contrailmq.namesrv.files import make_folder
 from contrailmq.namesrv.settings import Configuration
 from contrailmq.net.loop import run
 from contrailmq.settings import read_file
@@ -41,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
             if options.print_all or line.partition("=")[0] in IMPORTANT:
                 print(line)
         return 0
+    if options.store:
+        make_folder(Path(options.store))  # else the first setting to be kept would tell
     run(_serve(configuration))
     return 0
 

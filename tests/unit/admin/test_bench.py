@@ -59,6 +59,10 @@ def test_what_is_sent_can_be_consumed(cluster: ClusterThread) -> None:
     assert batches["messages"] == 320
     taken = _run(cluster, "consumer", "-t", "b", "--from", "first", "-q", "822", "--duration", "20")
     assert taken["messages"] == 822  # with the two that made the connections
+    less = _run(
+        cluster, "consumer", "-t", "b", "-g", "g", "--from", "first", "-q", "33", "--duration", "20"
+    )
+    assert less["messages"] == 33  # not a whole call, nor what the other workers have
 
 
 def test_latency_in_an_open_loop(cluster: ClusterThread) -> None:

@@ -122,6 +122,35 @@ def test_a_disk_that_is_full(
     assert "fileReservedTime" in found["fix"]
 
 
+def test_a_disk_without_room_for_the_next_file(
+    start: Callable[..., ClusterThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a broker whose files are larger than any disk, by its own word."""
+    monkeypatch.setattr(examine_cluster, "DISK_PROBLEM", 2.0)
+
+    async def config(self: AdminClient, address: str) -> dict[str, str]:
+        return {"mappedFileSizeCommitLog": str(1 << 60)}
+
+    monkeypatch.setattr(AdminClient, "broker_config", config)
+    [found] = _found(start().name_servers, "disk")
+    assert found["severity"] == "warning"
+    assert "MiB free, and a file of the commit log takes 1,099,511,627,776 MiB" in found["text"]
+    assert "deleteExpiredCommitLog" in found["fix"]
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ("Total : 98.3 GiB, Free : 1.5 GiB.", 3 << 29),
+        ("Total : 2.0 KiB, Free : 512 B.", 512),
+        ("Total : 9.0 TiB, Free : 2.0 MiB.", 2 << 20),
+        ("", None),
+    ],
+)
+def test_the_free_room_a_broker_tells(told: str, size: int | None) -> None:
+    assert examine_cluster.free_size(told) == size
+
+
 def test_what_may_not_be_written(start: Callable[..., ClusterThread]) -> None:
     cluster = start()
     [address] = cluster.addresses

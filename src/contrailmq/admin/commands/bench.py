@@ -114,10 +114,13 @@ async def _consumer(options: argparse.Namespace, printer: Printer) -> int:
 
     async def take(messages: list[ReceivedMessage]) -> None:
         nonlocal began, ended
+        if full.is_set():  # the others' calls end after the last that counts
+            return
         ended = clock.precise_s()
         began = began or ended
         now_ms = clock.now_ms()
-        for message in messages:
+        wanted = options.quantity - born.count if options.quantity else len(messages)
+        for message in messages[:wanted]:
             born.record(max(now_ms - message.born_ms, 0) / 1000)
             stored.record(max(now_ms - message.store_ms, 0) / 1000)
             sizes[0] += len(message.body)
