@@ -105,8 +105,9 @@ def check_columns(data: bytes) -> None:
     for build in (pair, PURE_ARROW):
         columns.arrow, columns.arrow_fill = build  # type: ignore[assignment]
         reader = RecordColumns(COLUMNS, body_size_max=BODY_SIZE_MAX)
+        own = RecordColumns(["keys", "properties"], without=["KEYS", "WAIT", "UNIQ_KEY"])
         try:
-            results.append(reader.read(data, positions))
+            results.append((reader.read(data, positions), own.read(data, positions)))
         except (CorruptRecord, RemoteProtocolError) as error:
             results.append(str(error))
         finally:

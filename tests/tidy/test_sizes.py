@@ -11,6 +11,7 @@ POSITIONAL_MAX = 4  # four still read as one phrase: topic, queue, count, size
 
 # Modules beyond the question, and the answer. No entry lasts longer than its reason.
 LONG_MODULES: dict[str, str] = {
+    "_native/arrow.py": "compiled: the C compiler inlines only within one module",
     "_native/log.py": "compiled: the C compiler inlines only within one module",
     "_native/lane.py": "compiled: the C compiler inlines only within one module",
     "_native/request.py": "compiled: the C compiler inlines only within one module",

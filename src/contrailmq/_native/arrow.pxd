@@ -8,36 +8,102 @@ cdef unsigned int _MAGIC_V2
 cdef Py_ssize_t _MANY
 cdef Py_ssize_t _RECORD_SIZE_MIN
 cdef Py_ssize_t _QUEUE_OFFSET_AT
-
-@cython.locals(first=cython.uint)
-cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil
-
-@cython.locals(limit=Py_ssize_t, size=Py_ssize_t, magic=cython.uint, end=Py_ssize_t, flags=cython.int, place=Py_ssize_t, length=Py_ssize_t)
-cdef bint _locate_one(const unsigned char[::1] data, Py_ssize_t at, long long[::1] places, Py_ssize_t slot) noexcept nogil
-
-@cython.locals(high=cython.uchar, index=Py_ssize_t, first=cython.int, low=cython.int, top=cython.int, more=Py_ssize_t)
-cdef bint _is_utf8(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef int _LEFT_OUT
+cdef Py_ssize_t _AHEAD
 
 @cython.locals(room=Py_ssize_t, count=Py_ssize_t, source="const unsigned char*", span=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, limit=cython.longlong, size=Py_ssize_t)
 cpdef tuple find_records(const unsigned char[::1] data, const long long[::1] spans, long long[::1] positions)
 
-@cython.locals(count=Py_ssize_t, odd_count=Py_ssize_t, bodies=cython.longlong, topics=cython.longlong, pairs=cython.longlong, born_v6=Py_ssize_t, store_v6=Py_ssize_t, flags=cython.int, index=Py_ssize_t, slot=Py_ssize_t)
-cpdef tuple locate(const unsigned char[::1] data, const long long[::1] positions, long long[::1] places, unsigned char[::1] odd)
+cpdef bytearray new_buffer(Py_ssize_t size)
 
-@cython.locals(count=cython.int, index=Py_ssize_t)
-cdef int _separators(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
-@cython.locals(count=Py_ssize_t, room=Py_ssize_t, found=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t, begin=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, source="const unsigned char*", name_end=Py_ssize_t, names=cython.longlong, values=cython.longlong)
-cpdef tuple split(const unsigned char[::1] data, const long long[::1] places, int[::1] firsts, long long[::1] pairs)
+@cython.final
+cdef class Survey:
+    # What was read, for arrow_fill.
+    cdef const unsigned char[::1] data
+    cdef const unsigned char* source
+    cdef Py_ssize_t limit
+    cdef long long* places
+    cdef long long* pairs
+    cdef long long* hits
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t pair_count
+    cdef readonly bytearray firsts
+    cdef readonly list odd
+    cdef readonly int flags
+    cdef readonly long long body_size
+    cdef readonly long long topic_size
+    cdef readonly long long name_size
+    cdef readonly long long value_size
+    cdef readonly Py_ssize_t born_v6
+    cdef readonly Py_ssize_t store_v6
+    cdef Py_ssize_t column_count
 
-@cython.locals(count=Py_ssize_t, longest=Py_ssize_t, total=Py_ssize_t, found=Py_ssize_t, name_size=cython.longlong, value_size=cython.longlong, source="const unsigned char*", known="const unsigned char*", index=Py_ssize_t, pair=Py_ssize_t, start=Py_ssize_t, value=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
-cpdef tuple leave_out(const unsigned char[::1] data, const int[::1] firsts, const long long[::1] pairs, const unsigned char[::1] names, const int[::1] borders, int[::1] kept_firsts, long long[::1] kept)
+    # Names, and what is to be done with their pairs.
+    cdef const unsigned char[::1] _names
+    cdef const unsigned char[::1] _kinds
+    cdef long long[::1] _borders
+    cdef Py_ssize_t _longest
+    cdef int _other
 
-@cython.locals(kept=Py_ssize_t, index=Py_ssize_t, start=cython.longlong, length=cython.longlong, twin=Py_ssize_t, other=Py_ssize_t)
-cdef Py_ssize_t _unique(const unsigned char[::1] data, long long[::1] pairs, Py_ssize_t begin, Py_ssize_t end) except -1
+    # Memory.
+    cdef long long[::1] _place_memory
+    cdef long long[::1] _pair_memory
+    cdef long long[::1] _hit_memory
+    cdef Py_ssize_t _place_room
+    cdef Py_ssize_t _pair_room
+    cdef Py_ssize_t _hit_room
+    cdef long long[::1] _sums
 
-@cython.locals(known=dict, kept=Py_ssize_t, index=Py_ssize_t, twin=Py_ssize_t)
-cdef Py_ssize_t _unique_of_many(const unsigned char[::1] data, long long[::1] pairs, Py_ssize_t begin, Py_ssize_t end) except -1
+    # The last record.
+    cdef long long[::1] _model
+    cdef Py_ssize_t _model_count
+    cdef Py_ssize_t _topic_at
+    cdef Py_ssize_t _topic_length
+    cdef Py_ssize_t _end
+    cdef int _flags
 
-@cython.locals(source="const unsigned char*")
-cdef bint _same(const unsigned char[::1] data, Py_ssize_t first, Py_ssize_t second, Py_ssize_t size) noexcept
+    cpdef release(self)
+
+    @cython.locals(count=Py_ssize_t, places="long long*", firsts="int[::1]", index=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, found=cython.int)
+    cpdef Py_ssize_t read(self, const unsigned char[::1] data, const long long[::1] positions) except -2
+
+    cpdef tuple value_sizes(self, Py_ssize_t column)
+
+    @cython.locals(index=Py_ssize_t)
+    cdef void _begin(self, const unsigned char[::1] data, Py_ssize_t count)
+
+    @cython.locals(source="const unsigned char*", places="long long*", size=Py_ssize_t, magic=cython.uint, end=Py_ssize_t, flags=cython.int, place=Py_ssize_t, width=Py_ssize_t, body=Py_ssize_t, topic=Py_ssize_t)
+    cdef Py_ssize_t _locate(self, Py_ssize_t at, Py_ssize_t slot) noexcept
+
+    cdef bint _is_topic_text(self, Py_ssize_t at, Py_ssize_t end) noexcept
+
+    @cython.locals(source="const unsigned char*", model="long long*", model_count=Py_ssize_t, pairs="long long*", found=Py_ssize_t, name_size=cython.longlong, value_size=cython.longlong, high=cython.ulonglong, known=Py_ssize_t, block=Py_ssize_t, mask=cython.ulonglong, stop=Py_ssize_t, value=Py_ssize_t, kind=cython.int)
+    cdef int _match(self, Py_ssize_t index, Py_ssize_t start, Py_ssize_t end) except -1
+
+    @cython.locals(column=Py_ssize_t, at=Py_ssize_t)
+    cdef void _hit(self, Py_ssize_t index, int kind, Py_ssize_t value, Py_ssize_t stop) noexcept
+
+    @cython.locals(column=Py_ssize_t, at=Py_ssize_t)
+    cdef void _count_hits(self, Py_ssize_t slot) noexcept
+
+    @cython.locals(room=Py_ssize_t, memory="long long[::1]")
+    cdef void _make_room(self, Py_ssize_t count)
+
+    @cython.locals(source="const unsigned char*", pairs="long long*", begin=Py_ssize_t, found=Py_ssize_t, most=Py_ssize_t, slot=Py_ssize_t, at=Py_ssize_t, name_end=Py_ssize_t, pair=Py_ssize_t, value=Py_ssize_t, kind=cython.int)
+    cdef void _split(self, Py_ssize_t index, Py_ssize_t start, Py_ssize_t end)
+
+    @cython.locals(at=Py_ssize_t, names="const unsigned char*")
+    cdef int _kind(self, Py_ssize_t start, Py_ssize_t length) noexcept
+
+    @cython.locals(pairs="long long*", kept=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, twin=Py_ssize_t)
+    cdef Py_ssize_t _unique(self, Py_ssize_t begin, Py_ssize_t end) except -1
+
+    @cython.locals(pairs="long long*", known=dict, kept=Py_ssize_t, index=Py_ssize_t, length=Py_ssize_t, name=bytes, twin=Py_ssize_t)
+    cdef Py_ssize_t _unique_of_many(self, Py_ssize_t begin, Py_ssize_t end) except -1
+
+
+cdef object _numbers(Py_ssize_t count)
+
+@cython.locals(index=Py_ssize_t, first=cython.int, low=cython.int, top=cython.int, more=Py_ssize_t)
+cdef bint _is_utf8(const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil

@@ -1,131 +1,41 @@
-"""Records into Arrow column buffers: offsets and data, without an object a record.
+"""Records surveyed for Arrow columns: where their parts and pairs are, without an object a record.
 
-The caller owns every buffer and knows its size before it is filled.  Three steps:
+``find_records`` finds where records begin.  A ``Survey`` goes over records once: it checks each,
+writes where its parts are (a *place* of six numbers), where its pairs are (name, value,
+end; the last of equal names wins) and where the values of some names are (*hits*), adds up the
+sizes of all columns, and notes which records are *odd*: a compressed body, or text that is not
+UTF-8.  Odd ones have to be replaced before columns are made, since Arrow's text must be UTF-8.
+The functions of ``arrow_fill`` then write one column each.
 
-1. ``locate`` checks each record, and writes where its parts are (a *place* of PLACE_WIDTH numbers)
-   and which records are odd: a compressed body, or text that is not UTF-8.  Odd ones have to be
-   replaced by the caller before step 2, since Arrow's text columns must be UTF-8.
-2. ``split`` finds the pairs of all property strings (a *pair*: name, value, end; the last of equal
-   names wins) and counts their bytes.
-   ``leave_out`` makes a second list of pairs without those of some names.
-3. The functions of ``arrow_fill`` write one column each.
+Neighbours mostly have the same names in the same order.  So the names of the last record that was
+split in full are kept in mind (the *model*): a property string that has only names of the model,
+in its order, needs no search for names, none has to be looked up and none can be there twice.
 
 Names with an underscore are C constants and C functions in the compiled build.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from contrailmq._native import raw
 
-PLACE_WIDTH = 7
 AT = 0
 BODY_AT = 1
 BODY_END = 2
 TOPIC_AT = 3
 TOPIC_END = 4
-END = 5
-STORE_MS_AT = 6
-PAIR_WIDTH = 3
-SPAN_WIDTH = 3
+STORE_MS_AT = 5
 
-_WIDTH = 7
+_WIDTH = 6
 _MAGIC_V1 = 0xDAA320A7
 _MAGIC_V2 = 0xDAA320AB
 _MANY = 64
 _RECORD_SIZE_MIN = 91
 _QUEUE_OFFSET_AT = 20
-
-
-def _u32(data: Any, at: int) -> int:
-    first = data[at]
-    return (first << 24) | (data[at + 1] << 16) | (data[at + 2] << 8) | data[at + 3]  # type: ignore[no-any-return]
-
-
-def _locate_one(data: Any, at: int, places: Any, slot: int) -> bool:
-    limit = len(data)
-    if at < 0 or limit - at < 91:
-        return False
-    size = _u32(data, at)
-    magic = _u32(data, at + 4)
-    if (magic != _MAGIC_V1 and magic != _MAGIC_V2) or size < 91 or size > limit - at:
-        return False
-    end = at + size
-    flags = data[at + 39]
-    place = at + 56
-    if flags & 0x10:
-        place += 12
-    places[slot + 6] = place
-    place += 32
-    if flags & 0x20:
-        place += 12
-    if place + 3 > end:
-        return False
-    length = _u32(data, place - 4)
-    if length > end - place:
-        return False
-    places[slot] = at
-    places[slot + 1] = place
-    place += length
-    places[slot + 2] = place
-    if magic == _MAGIC_V1:
-        if place + 1 > end:
-            return False
-        length = data[place]
-        place += 1
-    else:
-        if place + 2 > end:
-            return False
-        length = (data[place] << 8) | data[place + 1]
-        place += 2
-    if length > end - place:
-        return False
-    places[slot + 3] = place
-    place += length
-    places[slot + 4] = place
-    places[slot + 5] = end
-    if place + 2 > end:
-        return False
-    return bool(place + 2 + ((data[place] << 8) | data[place + 1]) == end)
-
-
-def _is_utf8(data: Any, at: int, end: int) -> bool:
-    high = 0
-    for index in range(at, end):
-        high |= data[index]
-    if high < 0x80:
-        return True
-    while at < end:
-        first = data[at]
-        if first < 0x80:
-            at += 1
-            continue
-        low = 0x80
-        top = 0xBF
-        if first < 0xC2 or first > 0xF4:
-            return False
-        if first < 0xE0:
-            more = 1
-        elif first < 0xF0:
-            more = 2
-            if first == 0xE0:
-                low = 0xA0
-            elif first == 0xED:
-                top = 0x9F
-        else:
-            more = 3
-            if first == 0xF0:
-                low = 0x90
-            elif first == 0xF4:
-                top = 0x8F
-        if end - at <= more or data[at + 1] < low or data[at + 1] > top:
-            return False
-        for index in range(2, more + 1):
-            if data[at + index] & 0xC0 != 0x80:
-                return False
-        at += more + 1
-    return True
+_LEFT_OUT = 0x80
+_AHEAD = 8
 
 
 def find_records(data: Any, spans: Any, positions: Any) -> tuple[int, int]:
@@ -150,6 +60,7 @@ def find_records(data: Any, spans: Any, positions: Any) -> tuple[int, int]:
             size = raw.get_u32(source, at)
             if size < _RECORD_SIZE_MIN or size > end - at:
                 return count, at
+            raw.prefetch(source, at + _AHEAD * size)  # neighbours are mostly of one size
             if raw.get_i64(source, at + _QUEUE_OFFSET_AT) >= limit:
                 break
             if count == room:
@@ -160,181 +71,384 @@ def find_records(data: Any, spans: Any, positions: Any) -> tuple[int, int]:
     return count, -1
 
 
-def locate(data: Any, positions: Any, places: Any, odd: Any) -> tuple[int, ...]:
-    """Find the parts of the records at ``positions``; ``odd`` gets 1 for each odd record.
+def new_buffer(size: int) -> bytearray:
+    """A buffer whose content is the caller's to write: in the compiled build it is not cleared."""
+    return raw.new_buffer(size)
 
-    Answers the index of the first damaged record (-1 without one), the number of odd ones, the
-    bytes of all bodies and topics, how many pairs ``split`` can find at most, and the number of
-    IPv6 born hosts and of IPv6 store hosts.
-    """
-    count = len(positions)
-    if len(places) < count * _WIDTH or len(odd) < count:
-        raise ValueError(f"no room for {count} places")
-    odd_count = 0
-    bodies = 0
-    topics = 0
-    pairs = 0
-    born_v6 = 0
-    store_v6 = 0
-    for index in range(count):
-        slot = index * _WIDTH
-        if not _locate_one(data, positions[index], places, slot):
-            return index, odd_count, bodies, topics, pairs, born_v6, store_v6
-        bodies += places[slot + 2] - places[slot + 1]
-        topics += places[slot + 4] - places[slot + 3]
-        pairs += _separators(data, places[slot + 4] + 2, places[slot + 5]) + 1
-        odd[index] = 0
-        flags = data[places[slot] + 39]
-        born_v6 += (flags >> 4) & 1
-        store_v6 += (flags >> 5) & 1
-        if (
-            flags & 1
-            or not _is_utf8(data, places[slot + 3], places[slot + 4])
-            or not _is_utf8(data, places[slot + 4] + 2, places[slot + 5])
+
+class Survey:
+    """Where everything is in some records; its memory serves one reading after the other."""
+
+    def __init__(
+        self, columns: Sequence[bytes], without: Collection[bytes] = (), with_pairs: bool = True
+    ) -> None:
+        """``columns``: names whose values are wanted; ``without``: names that are no pairs."""
+        self._other = 0 if with_pairs else _LEFT_OUT
+        kinds = dict.fromkeys(columns, self._other)
+        kinds.update({name: _LEFT_OUT for name in without if name})
+        for number, name in enumerate(columns):
+            kinds[name] |= number + 1
+        known = sorted(kinds, key=len)
+        self._longest = max(map(len, known), default=0)
+        self._names = b"".join(known)
+        self._kinds = b"".join(bytes([kinds[name]]) * len(name) for name in known)
+        self._borders = _numbers(self._longest + 2)
+        for size in range(self._longest + 2):
+            self._borders[size] = sum(len(name) for name in known if len(name) < size)
+        self.column_count = len(columns)
+        self._sums = _numbers(2 * len(columns) + 1)
+        self._model = _numbers(3 * _MANY)
+        self._place_room = 0
+        self._place_memory = _numbers(0)
+        self.places = raw.numbers_at(self._place_memory)
+        self._hit_room = 0
+        self._hit_memory = _numbers(0)
+        self.hits = raw.numbers_at(self._hit_memory)
+        self._pair_room = 0
+        self._pair_memory = _numbers(0)
+        self.pairs = raw.numbers_at(self._pair_memory)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the data: nothing can be filled from it any more."""
+        self.data = b""
+        self.source = raw.at_address(self.data)
+        self.limit = 0
+        self.count = 0
+        self.pair_count = 0
+        self.firsts = bytearray(4)
+
+    def read(self, data: Any, positions: Any) -> int:
+        """Survey the records at some positions; the index of the first damaged one, or -1."""
+        count = len(positions)
+        self._begin(data, count)
+        places = self.places
+        firsts = memoryview(self.firsts).cast("i")
+        for index in range(count):
+            if index + _AHEAD < count:
+                raw.prefetch(self.source, positions[index + _AHEAD])
+            start = self._locate(positions[index], index * _WIDTH)
+            if start < 0:
+                return index
+            end = self._end
+            firsts[index] = self.pair_count
+            for at in range(2 * index * self.column_count, 2 * (index + 1) * self.column_count):
+                self.hits[at] = -1
+            found = self._match(index, start, end)
+            if found == 0:
+                self._split(index, start, end)
+            if (
+                self._flags & 1
+                or not self._is_topic_text(places[index * _WIDTH + 3], start - 2)
+                or (found != 1 and not _is_utf8(self.source, start, end))
+            ):
+                self.odd.append(index)
+            self._count_hits(2 * index * self.column_count)
+        firsts[count] = self.pair_count
+        self.count = count
+        return -1
+
+    def value_sizes(self, column: int) -> tuple[int, int]:
+        """The bytes of all values of one name, and how many records have none."""
+        if column < 0 or column >= self.column_count:
+            raise ValueError(f"column {column} of {self.column_count}")
+        return self._sums[2 * column], self.count - self._sums[2 * column + 1]
+
+    def _begin(self, data: Any, count: int) -> None:
+        self.release()
+        self.data = data
+        self.source = raw.at_address(data)
+        self.limit = len(data)
+        self.firsts = raw.new_buffer(4 * (count + 1))
+        if self._place_room < count:
+            self._place_room = count + count // 4
+            self._place_memory = _numbers(_WIDTH * self._place_room)
+            self.places = raw.numbers_at(self._place_memory)
+        if self._hit_room < count:
+            self._hit_room = count + count // 4
+            self._hit_memory = _numbers(2 * self.column_count * self._hit_room)
+            self.hits = raw.numbers_at(self._hit_memory)
+        for index in range(2 * self.column_count):
+            self._sums[index] = 0
+        self._model_count = 0
+        self._topic_at = 0
+        self._topic_length = -1
+        self.flags = 0
+        self.body_size = 0
+        self.topic_size = 0
+        self.name_size = 0
+        self.value_size = 0
+        self.born_v6 = 0
+        self.store_v6 = 0
+        self.odd: list[int] = []
+
+    def _locate(self, at: int, slot: int) -> int:
+        """Find the parts of one record; where its property string begins, or -1."""
+        source = self.source
+        places = self.places
+        if at < 0 or self.limit - at < _RECORD_SIZE_MIN:
+            return -1
+        size = raw.get_u32(source, at)
+        magic = raw.get_u32(source, at + 4)
+        if magic != _MAGIC_V1 and magic != _MAGIC_V2:
+            return -1
+        if size < _RECORD_SIZE_MIN or size > self.limit - at:
+            return -1
+        end = at + size
+        flags = source[at + 39]
+        places[slot] = at
+        # An IPv6 address has twelve bytes more.
+        place = at + 56 + (12 if flags & 0x10 else 0)
+        places[slot + 5] = place
+        place += 32 + (12 if flags & 0x20 else 0)
+        # Behind the body: a length of one byte or two, the topic, a length of two, the properties.
+        width = 1 if magic == _MAGIC_V1 else 2
+        if place + width + 2 > end:
+            return -1
+        body = raw.get_u32(source, place - 4)
+        if body > end - place - width - 2:
+            return -1
+        places[slot + 1] = place
+        place += body
+        places[slot + 2] = place
+        topic = source[place] if width == 1 else raw.get_u16(source, place)
+        place += width
+        if topic > end - place - 2:
+            return -1
+        places[slot + 3] = place
+        place += topic
+        places[slot + 4] = place
+        if place + 2 + raw.get_u16(source, place) != end:
+            return -1
+        self._end = end
+        self._flags = flags
+        self.flags |= flags
+        self.born_v6 += (flags >> 4) & 1
+        self.store_v6 += (flags >> 5) & 1
+        self.body_size += body
+        self.topic_size += topic
+        return place + 2
+
+    def _is_topic_text(self, at: int, end: int) -> bool:
+        """Whether a topic is UTF-8; neighbours mostly have the same."""
+        if end - at == self._topic_length and raw.is_same(
+            self.source, self._topic_at, at, self._topic_length
         ):
-            odd[index] = 1
-            odd_count += 1
-    return -1, odd_count, bodies, topics, pairs, born_v6, store_v6
+            return True
+        if not _is_utf8(self.source, at, end):
+            return False
+        self._topic_at = at
+        self._topic_length = end - at
+        return True
 
+    def _match(self, index: int, start: int, end: int) -> int:
+        """Find the pairs of a property string that has names of the model in its order.
 
-def _separators(data: Any, at: int, end: int) -> int:
-    count = 0
-    for index in range(at, end):
-        if data[index] == 2:
-            count += 1
-    return count
+        Answers 0 if it has others, 1 if it is ASCII besides, 2 if it is not.
+        """
+        source = self.source
+        model = raw.numbers_at(self._model)
+        model_count = self._model_count
+        if self._pair_room - self.pair_count < _MANY:
+            self._make_room(_MANY)
+        pairs = self.pairs
+        found = self.pair_count
+        name_size = 0
+        value_size = 0
+        high = 0
+        known = 0
+        block = start
+        while block <= end:
+            mask = raw.find_64(source, block, end, self.limit, 2)
+            high |= raw.high_64(source, block, end, self.limit)
+            if end - block < 64:
+                mask |= raw.bit(end - block)  # the last pair may have no separator
+            while mask != 0:
+                stop = block + raw.lowest_bit(mask)
+                mask &= mask - 1
+                if stop == start:
+                    start += 1
+                    continue
+                # A name of the model, the separator behind it, and a value.
+                while known < model_count and (
+                    stop - start <= model[3 * known + 1]
+                    or not raw.is_same(source, model[3 * known], start, model[3 * known + 1])
+                ):
+                    known += 1
+                if known == model_count:
+                    return 0
+                value = start + model[3 * known + 1]
+                kind = model[3 * known + 2]
+                known += 1
+                if kind != 0:
+                    self._hit(index, kind, value, stop)
+                if kind < _LEFT_OUT:
+                    pairs[3 * found] = start
+                    pairs[3 * found + 1] = value
+                    pairs[3 * found + 2] = stop
+                    found += 1
+                    name_size += value - 1 - start
+                    value_size += stop - value
+                start = stop + 1
+            block += 64
+        self.pair_count = found
+        self.name_size += name_size
+        self.value_size += value_size
+        return 1 if high == 0 else 2
 
+    def _hit(self, index: int, kind: int, value: int, stop: int) -> None:
+        column = (kind & (_LEFT_OUT - 1)) - 1
+        if column >= 0:
+            at = 2 * (index * self.column_count + column)
+            self.hits[at] = value
+            self.hits[at + 1] = stop
 
-def split(data: Any, places: Any, firsts: Any, pairs: Any) -> tuple[int, int, int]:
-    """Find the pairs of all property strings.
+    def _count_hits(self, slot: int) -> None:
+        for column in range(self.column_count):
+            at = slot + 2 * column
+            if self.hits[at] >= 0:
+                self._sums[2 * column] += self.hits[at + 1] - self.hits[at]
+                self._sums[2 * column + 1] += 1
 
-    ``firsts`` gets where each record's pairs begin, and one number more: the offsets of a map
-    column.  Answers the number of pairs and the bytes of their names and values.
-    """
-    count = len(firsts) - 1
-    room = len(pairs) // 3
-    if len(places) < count * _WIDTH:
-        raise ValueError(f"{len(places)} numbers are not {count} places")
-    found = 0
-    source = raw.at_address(data)
-    for index in range(count):
-        slot = index * _WIDTH
-        firsts[index] = found
-        begin = found
-        start = places[slot + 4] + 2
-        end = places[slot + 5]
+    def _make_room(self, count: int) -> None:
+        """Room for some pairs more."""
+        room = 2 * (self.pair_count + count)
+        memory = _numbers(3 * room)
+        if self.pair_count > 0:
+            memory[: 3 * self.pair_count] = self._pair_memory[: 3 * self.pair_count]
+        self._pair_memory = memory
+        self._pair_room = room
+        self.pairs = raw.numbers_at(self._pair_memory)
+
+    def _split(self, index: int, start: int, end: int) -> None:
+        """Find the pairs of any property string, and make its names the model."""
+        source = self.source
+        most = (end - start) // 4 + 1  # the shortest pair: name, value, two separators
+        if self._pair_room - self.pair_count < most:
+            self._make_room(most)
+        pairs = self.pairs
+        begin = self.pair_count
+        found = begin
+        for slot in range(2 * index * self.column_count, 2 * (index + 1) * self.column_count):
+            self.hits[slot] = -1
         while start < end:
             at = raw.find_byte(source, start, end, 2)
             if at < 0:
                 at = end
             name_end = raw.find_byte(source, start, at, 1)
             if name_end > start and at > name_end + 1:
-                if found == room:
-                    raise ValueError(f"more than {room} pairs")
                 pairs[3 * found] = start
                 pairs[3 * found + 1] = name_end + 1
                 pairs[3 * found + 2] = at
                 found += 1
             start = at + 1
         if found - begin > 1:
-            found = _unique(data, pairs, begin, found)
-    firsts[count] = found
-    names = 0
-    values = 0
-    for index in range(found):
-        names += pairs[3 * index + 1] - 1 - pairs[3 * index]
-        values += pairs[3 * index + 2] - pairs[3 * index + 1]
-    return found, names, values
-
-
-def leave_out(
-    data: Any, firsts: Any, pairs: Any, names: Any, borders: Any, kept_firsts: Any, kept: Any
-) -> tuple[int, int, int]:
-    """The pairs whose names are not among some, as ``split`` gives pairs.
-
-    ``names`` are the names to leave out, back to back, shorter ones first; those of ``n`` bytes
-    lie between ``borders[n]`` and ``borders[n + 1]``.
-    """
-    count = len(firsts) - 1
-    longest = len(borders) - 2
-    total = firsts[count]
-    if len(pairs) < 3 * total or len(kept) < 3 * total or len(kept_firsts) <= count:
-        raise ValueError(f"no room for {total} pairs of {count} records")
-    if longest < 0 or borders[0] < 0 or borders[longest + 1] > len(names):
-        raise ValueError(f"{longest} borders are not those of {len(names)} bytes")
-    found = 0
-    name_size = 0
-    value_size = 0
-    source = raw.at_address(data)
-    known = raw.at_address(names)
-    for index in range(count):
-        kept_firsts[index] = found
-        for pair in range(firsts[index], firsts[index + 1]):
+            found = self._unique(begin, found)
+        self._model_count = 0
+        for pair in range(begin, found):
             start = pairs[3 * pair]
             value = pairs[3 * pair + 1]
-            length = value - 1 - start
-            if length <= longest:
-                at = borders[length]
-                end = borders[length + 1]
-                while at < end and (
-                    known[at] != source[start]
-                    or known[at + length - 1] != source[start + length - 1]
-                    or not raw.same_bytes(known, at, source, start, length)
-                ):
-                    at += length
-                if at < end:
-                    continue
-            kept[3 * found] = start
-            kept[3 * found + 1] = value
-            kept[3 * found + 2] = pairs[3 * pair + 2]
-            name_size += length
-            value_size += pairs[3 * pair + 2] - value
-            found += 1
-    kept_firsts[count] = found
-    return found, name_size, value_size
+            kind = self._kind(start, value - 1 - start)
+            if found - begin <= _MANY:
+                self._model[3 * self._model_count] = start
+                self._model[3 * self._model_count + 1] = value - start
+                self._model[3 * self._model_count + 2] = kind
+                self._model_count += 1
+            at = pairs[3 * pair + 2]
+            self._hit(index, kind, value, at)
+            if kind < _LEFT_OUT:
+                pairs[3 * self.pair_count] = start
+                pairs[3 * self.pair_count + 1] = value
+                pairs[3 * self.pair_count + 2] = at
+                self.pair_count += 1
+                self.name_size += value - 1 - start
+                self.value_size += at - value
 
+    def _kind(self, start: int, length: int) -> int:
+        """What is to be done with the pairs of a name."""
+        if length > self._longest:
+            return self._other
+        at = self._borders[length]
+        names = raw.at_address(self._names)
+        while at < self._borders[length + 1]:
+            if raw.same_bytes(names, at, self.source, start, length):
+                return self._kinds[at]
+            at += length
+        return self._other
 
-def _unique(data: Any, pairs: Any, begin: int, end: int) -> int:
-    if end - begin > _MANY:
-        return _unique_of_many(data, pairs, begin, end)
-    kept = begin
-    for index in range(begin, end):
-        start = pairs[3 * index]
-        length = pairs[3 * index + 1] - start
-        twin = -1
-        for other in range(begin, kept):
-            if (
-                pairs[3 * other + 1] - pairs[3 * other] == length
-                and data[pairs[3 * other]] == data[start]
-                and _same(data, pairs[3 * other], start, length)
+    def _unique(self, begin: int, end: int) -> int:
+        """Put the last of equal names to the place of the first; where the pairs end then."""
+        if end - begin > _MANY:
+            return self._unique_of_many(begin, end)
+        pairs = self.pairs
+        kept = begin
+        for index in range(begin, end):
+            start = pairs[3 * index]
+            length = pairs[3 * index + 1] - start
+            twin = begin
+            while twin < kept and (
+                pairs[3 * twin + 1] - pairs[3 * twin] != length
+                or not raw.is_same(self.source, pairs[3 * twin], start, length)
             ):
-                twin = other
-                break
-        if twin < 0:
-            twin = kept
-            kept += 1
-        pairs[3 * twin] = start
-        pairs[3 * twin + 1] = pairs[3 * index + 1]
-        pairs[3 * twin + 2] = pairs[3 * index + 2]
-    return kept
+                twin += 1
+            if twin == kept:
+                kept += 1
+            pairs[3 * twin] = start
+            pairs[3 * twin + 1] = pairs[3 * index + 1]
+            pairs[3 * twin + 2] = pairs[3 * index + 2]
+        return kept
+
+    def _unique_of_many(self, begin: int, end: int) -> int:
+        pairs = self.pairs
+        known: dict[bytes, int] = {}
+        kept = begin
+        for index in range(begin, end):
+            length = pairs[3 * index + 1] - pairs[3 * index]
+            name = raw.copy_of(self.source, pairs[3 * index], length)
+            twin = known.get(name, -1)
+            if twin < 0:
+                twin = kept
+                known[name] = kept
+                kept += 1
+            pairs[3 * twin] = pairs[3 * index]
+            pairs[3 * twin + 1] = pairs[3 * index + 1]
+            pairs[3 * twin + 2] = pairs[3 * index + 2]
+        return kept
 
 
-def _unique_of_many(data: Any, pairs: Any, begin: int, end: int) -> int:
-    known: dict[bytes, int] = {}
-    kept = begin
-    for index in range(begin, end):
-        name = bytes(data[pairs[3 * index] : pairs[3 * index + 1]])
-        twin = known.get(name, -1)
-        if twin < 0:
-            twin = kept
-            known[name] = kept
-            kept += 1
-        pairs[3 * twin] = pairs[3 * index]
-        pairs[3 * twin + 1] = pairs[3 * index + 1]
-        pairs[3 * twin + 2] = pairs[3 * index + 2]
-    return kept
+def _numbers(count: int) -> memoryview:
+    """Memory for 64-bit numbers."""
+    return memoryview(bytearray(8 * max(count, 1))).cast("q")
 
 
-def _same(data: Any, first: int, second: int, size: int) -> bool:
-    source = raw.at_address(data)
-    return raw.same_bytes(source, first, source, second, size)
+def _is_utf8(source: Any, at: int, end: int) -> bool:
+    while at < end:
+        first = source[at]
+        if first < 0x80:
+            at += 1
+            continue
+        low = 0x80
+        top = 0xBF
+        if first < 0xC2 or first > 0xF4:
+            return False
+        if first < 0xE0:
+            more = 1
+        elif first < 0xF0:
+            more = 2
+            if first == 0xE0:
+                low = 0xA0
+            elif first == 0xED:
+                top = 0x9F
+        else:
+            more = 3
+            if first == 0xF0:
+                low = 0x90
+            elif first == 0xF4:
+                top = 0x8F
+        if end - at <= more or source[at + 1] < low or source[at + 1] > top:
+            return False
+        for index in range(2, more + 1):
+            if source[at + index] & 0xC0 != 0x80:
+                return False
+        at += more + 1
+    return True

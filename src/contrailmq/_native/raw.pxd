@@ -21,6 +21,79 @@ cdef extern from *:
     }
     static inline void contrail_prefetch(const unsigned char *p) { __builtin_prefetch(p, 0, 1); }
     static inline void contrail_put64(unsigned char *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
+    static inline int contrail_same(const unsigned char *p, const unsigned char *q, size_t size) {
+        uint64_t a, b, c, d;
+        uint32_t e, f, g, h;
+        if (size > 16) return memcmp(p, q, size) == 0;
+        if (size >= 8) {
+            memcpy(&a, p, 8); memcpy(&b, q, 8); memcpy(&c, p + size - 8, 8); memcpy(&d, q + size - 8, 8);
+            return ((a ^ b) | (c ^ d)) == 0;
+        }
+        if (size >= 4) {
+            memcpy(&e, p, 4); memcpy(&f, q, 4); memcpy(&g, p + size - 4, 4); memcpy(&h, q + size - 4, 4);
+            return ((e ^ f) | (g ^ h)) == 0;
+        }
+        return size == 0 || (p[0] == q[0] && p[size / 2] == q[size / 2] && p[size - 1] == q[size - 1]);
+    }
+    /* Up to 256 bytes in steps of 32: what is too much is there to be read, and is written over later. */
+    static inline void contrail_copy(unsigned char *p, size_t room, const unsigned char *q, size_t rest, size_t size) {
+        size_t at = 0;
+        unsigned char part[32];
+        if (size > 256 || size + 32 > room || size + 32 > rest) { memcpy(p, q, size); return; }
+        do { memcpy(part, q + at, 32); memcpy(p + at, part, 32); at += 32; } while (at < size);
+    }
+    /* One bit a byte of 64: those equal to a byte, those beyond ASCII. */
+    #if defined(__SSE2__)
+    #include <emmintrin.h>
+    static inline uint64_t contrail_find64(const unsigned char *p, unsigned char byte) {
+        const __m128i *from = (const __m128i *) p, same = _mm_set1_epi8((char) byte);
+        uint64_t a = (uint32_t) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from), same));
+        uint64_t b = (uint32_t) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from + 1), same));
+        uint64_t c = (uint32_t) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from + 2), same));
+        uint64_t d = (uint32_t) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(from + 3), same));
+        return a | b << 16 | c << 32 | d << 48;
+    }
+    static inline uint64_t contrail_high64(const unsigned char *p) {
+        const __m128i *from = (const __m128i *) p;
+        uint64_t a = (uint32_t) _mm_movemask_epi8(_mm_loadu_si128(from));
+        uint64_t b = (uint32_t) _mm_movemask_epi8(_mm_loadu_si128(from + 1));
+        uint64_t c = (uint32_t) _mm_movemask_epi8(_mm_loadu_si128(from + 2));
+        uint64_t d = (uint32_t) _mm_movemask_epi8(_mm_loadu_si128(from + 3));
+        return a | b << 16 | c << 32 | d << 48;
+    }
+    #else
+    static inline uint64_t contrail_tops(uint64_t v) { /* the highest bit of each byte */
+        return ((v >> 7) & 0x0101010101010101u) * 0x0102040810204080u >> 56;
+    }
+    static inline uint64_t contrail_find64(const unsigned char *p, unsigned char byte) {
+        uint64_t found = 0, v;
+        int i;
+        for (i = 0; i < 8; i++) {
+            v = __builtin_bswap64(contrail_get64(p + 8 * i)) ^ byte * 0x0101010101010101u;
+            v = ~(((v & 0x7f7f7f7f7f7f7f7fu) + 0x7f7f7f7f7f7f7f7fu) | v);
+            found |= contrail_tops(v) << 8 * i;
+        }
+        return found;
+    }
+    static inline uint64_t contrail_high64(const unsigned char *p) {
+        uint64_t found = 0;
+        int i;
+        for (i = 0; i < 8; i++)
+            found |= contrail_tops(__builtin_bswap64(contrail_get64(p + 8 * i))) << 8 * i;
+        return found;
+    }
+    #endif
+    static inline uint64_t contrail_low_bits(size_t count) { return count < 64 ? ((uint64_t) 1 << count) - 1 : ~(uint64_t) 0; }
+    static inline uint64_t contrail_find(const unsigned char *p, size_t size, size_t rest, unsigned char byte) {
+        unsigned char part[64];
+        if (rest < 64) { memcpy(part, p, size); return contrail_find64(part, byte) & contrail_low_bits(size); }
+        return contrail_find64(p, byte) & contrail_low_bits(size);
+    }
+    static inline uint64_t contrail_high(const unsigned char *p, size_t size, size_t rest) {
+        unsigned char part[64];
+        if (rest < 64) { memcpy(part, p, size); return contrail_high64(part) & contrail_low_bits(size); }
+        return contrail_high64(p) & contrail_low_bits(size);
+    }
     """
     unsigned short contrail_get16(const unsigned char* p) nogil
     unsigned int contrail_get32(const unsigned char* p) nogil
@@ -30,6 +103,11 @@ cdef extern from *:
     int contrail_is_resident(const unsigned char* p, size_t size) nogil
     void contrail_prefetch(const unsigned char* p) nogil
     void contrail_put64(unsigned char* p, unsigned long long v) nogil
+    bint contrail_same(const unsigned char* p, const unsigned char* q, size_t size) nogil
+    void contrail_copy(unsigned char* p, size_t room, const unsigned char* q, size_t rest, size_t size) nogil
+    unsigned long long contrail_find(const unsigned char* p, size_t size, size_t rest, unsigned char byte) nogil
+    unsigned long long contrail_high(const unsigned char* p, size_t size, size_t rest) nogil
+    int __builtin_ctzll(unsigned long long bits) nogil
 
 cdef inline unsigned char* at_address(const unsigned char[::1] data) noexcept:
     if data.shape[0] == 0:
@@ -87,6 +165,27 @@ cdef inline Py_ssize_t find_byte(const unsigned char* data, Py_ssize_t at, Py_ss
         return -1
     found = <const unsigned char*> memchr(data + at, byte, end - at)
     return -1 if found == NULL else found - data
+
+cdef inline long long* numbers_at(long long[::1] numbers) noexcept:
+    return &numbers[0]
+
+cdef inline bint is_same(const unsigned char* data, Py_ssize_t left_at, Py_ssize_t right_at, Py_ssize_t size) noexcept nogil:
+    return contrail_same(data + left_at, data + right_at, size)
+
+cdef inline void copy_short(unsigned char* target, Py_ssize_t target_at, Py_ssize_t target_end, const unsigned char* source, Py_ssize_t source_at, Py_ssize_t source_end, Py_ssize_t size) noexcept nogil:
+    contrail_copy(target + target_at, target_end - target_at, source + source_at, source_end - source_at, size)
+
+cdef inline unsigned long long find_64(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t limit, int byte) noexcept nogil:
+    return contrail_find(data + at, end - at, limit - at, byte)
+
+cdef inline unsigned long long high_64(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t limit) noexcept nogil:
+    return contrail_high(data + at, end - at, limit - at)
+
+cdef inline unsigned long long bit(Py_ssize_t number) noexcept nogil:
+    return (<unsigned long long> 1) << number
+
+cdef inline int lowest_bit(unsigned long long bits) noexcept nogil:
+    return __builtin_ctzll(bits)
 
 # CRC-32 by multiplication without carries, 64 bytes a step (Gopal et al., "Fast CRC Computation for
 # Generic Polynomials Using PCLMULQDQ", Intel 2009): the remainders of x^n by the polynomial move

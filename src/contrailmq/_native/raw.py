@@ -86,6 +86,56 @@ def find_byte(data: Any, at: int, end: int, byte: int) -> int:
     return int(bytes(data[at:end]).find(byte) + at) if byte in bytes(data[at:end]) else -1
 
 
+def numbers_at(numbers: Any) -> Any:
+    """The first of some 64-bit numbers; there must be one (C: its address; here: the view)."""
+    return numbers
+
+
+def is_same(data: Any, left_at: int, right_at: int, size: int) -> bool:
+    """Whether two mostly short stretches of the same bytes are equal."""
+    return bool(data[left_at : left_at + size] == data[right_at : right_at + size])
+
+
+def copy_short(
+    target: Any,
+    target_at: int,
+    target_end: int,
+    source: Any,
+    source_at: int,
+    source_end: int,
+    size: int,
+) -> None:
+    """Copy a mostly short stretch; C may write behind it, but not behind ``target_end``."""
+    target[target_at : target_at + size] = source[source_at : source_at + size]
+
+
+def find_64(data: Any, at: int, end: int, limit: int, byte: int) -> int:
+    """Which of the next 64 bytes before ``end`` are ``byte``, the first as the lowest bit.
+
+    ``limit`` is where the data ends: C reads whole blocks before it.
+    """
+    return sum(
+        1 << place for place, found in enumerate(data[at : min(at + 64, end)]) if found == byte
+    )
+
+
+def high_64(data: Any, at: int, end: int, limit: int) -> int:
+    """Which of the next 64 bytes before ``end`` are not ASCII."""
+    return sum(
+        1 << place for place, found in enumerate(data[at : min(at + 64, end)]) if found > 127
+    )
+
+
+def bit(number: int) -> int:
+    """A number with one bit set."""
+    return 1 << number
+
+
+def lowest_bit(bits: int) -> int:
+    """The number of the lowest bit that is set; there must be one."""
+    return (bits & -bits).bit_length() - 1
+
+
 def crc_fold_size(size: int) -> int:
     """How much of so many bytes ``crc_fold`` takes (C: what the processor is able to)."""
     return 0

@@ -12,7 +12,7 @@ a slower way, record by record, and the other records of the call are copied onc
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from contrailmq._native import arrow, arrow_fill
@@ -25,6 +25,7 @@ from contrailmq.protocol.properties import (
     PROPERTY_TAGS,
     PROPERTY_UNIQUE_KEY,
 )
+from contrailmq.protocol.sysflag import INNER_BATCH
 
 COLUMN_SIZE_MAX: Final = 2**31 - 1  # what a 32-bit offset reaches
 
@@ -55,6 +56,7 @@ class MapColumn(NamedTuple):
 
 
 Column: TypeAlias = NumberColumn | TextColumn | MapColumn
+Unfold: TypeAlias = Callable[[Buffer, "array[int]"], tuple[Buffer, "array[int]"]]
 
 _I32: Final = {
     "queue_id": (arrow.AT, 12),
@@ -96,19 +98,25 @@ class RecordColumns:
         *,
         without: Collection[str] = (),
         body_size_max: int = BODY_SIZE_MAX,
+        unfold: Unfold | None = None,
     ) -> None:
-        """``without``: names of properties that the column ``properties`` leaves out."""
+        """``without``: names of properties that the column ``properties`` leaves out.
+
+        ``unfold`` replaces records of which one is a batch that was kept whole (INNER_BATCH).
+        """
         unknown = sorted(set(wanted) - set(COLUMNS))
         if unknown:
             raise ValueError(f"no such columns: {', '.join(unknown)}")
         self._wanted = tuple(wanted)
-        self._with_pairs = "properties" in wanted
-        self._without = _Names(without) if without else None
+        self._texts = [name for name in self._wanted if name in _PROPERTIES]
+        self._survey = arrow.Survey(
+            [_PROPERTIES[name] for name in self._texts],
+            [name.encode() for name in without],
+            "properties" in wanted,
+        )
         self._body_size_max = body_size_max
-        self._kept = _Scratch()
-        self._places = _Scratch()
-        self._pairs = _Scratch()
-        self._hits = _Scratch()
+        self._unfold = unfold
+        self.row_count = 0  # of what was read last
 
     def read(self, data: Buffer, positions: Iterable[int]) -> dict[str, Column]:
         """The wanted columns, in the order they were named, of the records at some positions.
@@ -117,50 +125,45 @@ class RecordColumns:
         is; RemoteProtocolError for a compressed body that cannot be restored.
         """
         starts = positions if isinstance(positions, array) else array("q", positions)
-        chunk = self._locate(data, starts)
-        if self._with_pairs:
-            view = self._pairs.of(arrow.PAIR_WIDTH * chunk.pair_max)
-            firsts = memoryview(chunk.firsts).cast("i")
-            counts = arrow.split(chunk.data, chunk.places, firsts, view)
-            chunk = chunk._replace(pairs=view, pair_count=counts[0], pair_sizes=counts[1:])
-        return {name: self._column(name, chunk) for name in self._wanted}
+        try:
+            self._locate(data, starts)
+            return {name: self._column(name) for name in self._wanted}
+        finally:
+            self._survey.release()
 
-    def _locate(self, data: Buffer, positions: array[int], *, repaired: bool = False) -> _Chunk:
-        count = len(positions)
-        places = self._places.of(arrow.PLACE_WIDTH * count)
-        odd = bytearray(count)
-        damaged, odd_count, *counts = arrow.locate(data, positions, places, odd)
+    def _locate(self, data: Buffer, positions: array[int]) -> None:
+        """Survey the records, or what has to be put in their place."""
+        survey = self._survey
+        self._find(data, positions)
+        if self._unfold is not None and survey.flags & INNER_BATCH:
+            data, positions = self._unfold(data, positions)
+            self._find(data, positions)
+        if survey.odd:
+            data, positions = self._repair(data, positions, survey.odd)
+            self._find(data, positions)
+        most = max(survey.body_size, survey.topic_size, survey.name_size, survey.value_size)
+        if most > COLUMN_SIZE_MAX:
+            raise ValueError(f"column of {most} bytes, at most {COLUMN_SIZE_MAX}")
+        self.row_count = survey.count
+
+    def _find(self, data: Buffer, positions: array[int]) -> None:
+        damaged = self._survey.read(data, positions)
         if damaged >= 0:
             position = positions[damaged]
             decode_record(data, position)  # says what is wrong there
             raise CorruptRecord(f"no whole record at {position}", offset=position)
-        if odd_count and not repaired:
-            return self._locate(*self._repair(data, positions, odd), repaired=True)
-        if max(counts) > COLUMN_SIZE_MAX:
-            raise ValueError(f"column of {max(counts)} bytes, at most {COLUMN_SIZE_MAX}")
-        return _Chunk(
-            data=data,
-            size=count,
-            places=places,
-            body_size=counts[0],
-            topic_size=counts[1],
-            pair_max=counts[2],
-            born_v6=counts[3],
-            store_v6=counts[4],
-            firsts=bytearray(4 * (count + 1)),
-        )
 
     def _repair(
-        self, data: Buffer, positions: array[int], odd: bytearray
+        self, data: Buffer, positions: array[int], odd: Collection[int]
     ) -> tuple[bytes, array[int]]:
         """Copy the records, the odd ones in plain form (their flags stay as they are)."""
         view = memoryview(data)
         pieces: list[Buffer] = []
-        starts, start = array("q"), 0
-        for position, is_odd in zip(positions, odd, strict=True):
+        starts, start, odd = array("q"), 0, frozenset(odd)
+        for index, position in enumerate(positions):
             size = int.from_bytes(view[position : position + 4], "big")
             piece: Buffer = view[position : position + size]
-            if is_odd:
+            if index in odd:
                 record = decode_record(piece)
                 piece = _plain(record, self._body_size_max, with_body="body" in self._wanted)
             pieces.append(piece)
@@ -168,127 +171,60 @@ class RecordColumns:
             start += len(piece)
         return b"".join(pieces), starts
 
-    def _column(self, name: str, chunk: _Chunk) -> Column:
+    def _column(self, name: str) -> Column:
+        survey = self._survey
         if name in _I32:
-            numbers = bytearray(4 * chunk.size)
-            arrow_fill.fill_i32(
-                chunk.data, chunk.places, *_I32[name], memoryview(numbers).cast("i")
-            )
+            numbers = arrow.new_buffer(4 * survey.count)
+            arrow_fill.fill_i32(survey, *_I32[name], memoryview(numbers).cast("i"))
             return NumberColumn(4, numbers)
         if name in _I64:
-            numbers = bytearray(8 * chunk.size)
-            arrow_fill.fill_i64(
-                chunk.data, chunk.places, *_I64[name], memoryview(numbers).cast("q")
-            )
+            numbers = arrow.new_buffer(8 * survey.count)
+            arrow_fill.fill_i64(survey, *_I64[name], memoryview(numbers).cast("q"))
             return NumberColumn(8, numbers)
         if name in _PROPERTIES:
-            return self._property(_PROPERTIES[name], chunk)
+            return self._property(self._texts.index(name))
         if name == "properties":
-            return _map(chunk if self._without is None else self._leave_out(self._without, chunk))
-        return _text(name, chunk)
+            return self._map()
+        return self._text(name)
 
-    def _leave_out(self, names: _Names, chunk: _Chunk) -> _Chunk:
-        kept = self._kept.of(arrow.PAIR_WIDTH * chunk.pair_count)
-        firsts = bytearray(len(chunk.firsts))
-        views = [memoryview(numbers).cast("i") for numbers in (chunk.firsts, firsts)]
-        counts = arrow.leave_out(
-            chunk.data, views[0], chunk.pairs, names.text, names.borders, views[1], kept
-        )
-        return chunk._replace(
-            firsts=firsts, pairs=kept, pair_count=counts[0], pair_sizes=counts[1:]
-        )
-
-    def _property(self, name: bytes, chunk: _Chunk) -> TextColumn:
-        hits = self._hits.of(chunk.size)
-        pairs = chunk.pairs
-        if self._with_pairs:
-            firsts = memoryview(chunk.firsts).cast("i")
-            size, gaps = arrow_fill.find_pairs(chunk.data, firsts, pairs, name, hits)
-        else:
-            pairs = self._pairs.of(arrow.PAIR_WIDTH * chunk.size)
-            size, gaps = arrow_fill.find_values(
-                chunk.data, chunk.places, chunk.size, name, pairs, hits
-            )
-        offsets, text = bytearray(4 * (chunk.size + 1)), bytearray(size)
-        arrow_fill.fill_hits(chunk.data, pairs, hits, memoryview(offsets).cast("i"), text)
+    def _property(self, number: int) -> TextColumn:
+        survey = self._survey
+        size, gaps = survey.value_sizes(number)
+        offsets, text = arrow.new_buffer(4 * (survey.count + 1)), arrow.new_buffer(size)
+        arrow_fill.fill_hits(survey, number, memoryview(offsets).cast("i"), text)
         if not gaps:
             return TextColumn(offsets, text)
-        validity = bytearray((chunk.size + 7) // 8)
-        arrow_fill.fill_validity(hits, chunk.size, validity)
+        validity = bytearray((survey.count + 7) // 8)
+        arrow_fill.fill_validity(survey, number, validity)
         return TextColumn(offsets, text, validity, gaps)
 
+    def _text(self, name: str) -> TextColumn:
+        survey = self._survey
+        offsets = arrow.new_buffer(4 * (survey.count + 1))
+        view = memoryview(offsets).cast("i")
+        if name in _SPANS:
+            text = arrow.new_buffer(survey.body_size if name == "body" else survey.topic_size)
+            arrow_fill.fill_spans(survey, _SPANS[name], view, text)
+        elif name == "message_id":
+            text = arrow.new_buffer(32 * survey.count + 24 * survey.store_v6)
+            arrow_fill.fill_message_ids(survey, view, text)
+        else:
+            text = arrow.new_buffer(27 * survey.count + 24 * survey.born_v6)
+            size = arrow_fill.fill_born_hosts(survey, view, text)
+            del text[size:]
+        return TextColumn(offsets, text)
 
-class _Chunk(NamedTuple):
-    """What is known of the records of one call before their columns are made."""
-
-    data: Buffer
-    size: int
-    places: memoryview
-    body_size: int
-    topic_size: int
-    pair_max: int
-    born_v6: int
-    store_v6: int
-    firsts: bytearray
-    pairs: memoryview = memoryview(b"")
-    pair_count: int = 0
-    pair_sizes: tuple[int, ...] = (0, 0)
-
-
-class _Names:
-    """Names as ``arrow.leave_out`` takes them."""
-
-    __slots__ = ("borders", "text")
-
-    def __init__(self, names: Collection[str]) -> None:
-        encoded = sorted((name.encode() for name in names), key=len)
-        self.text = b"".join(encoded)
-        longest = len(encoded[-1])
-        self.borders = array(
-            "i",
-            (sum(len(name) for name in encoded if len(name) < size) for size in range(longest + 2)),
-        )
-
-
-class _Scratch:
-    """Memory for 64-bit numbers that grows and is used again."""
-
-    __slots__ = ("_memory",)
-
-    def __init__(self) -> None:
-        self._memory = memoryview(bytearray()).cast("q")
-
-    def of(self, count: int) -> memoryview:
-        """Room for ``count`` numbers at least, with whatever was in it."""
-        if len(self._memory) < count:
-            self._memory = memoryview(bytearray(8 * (count + count // 4))).cast("q")
-        return self._memory
-
-
-def _text(name: str, chunk: _Chunk) -> TextColumn:
-    offsets = bytearray(4 * (chunk.size + 1))
-    view = memoryview(offsets).cast("i")
-    if name in _SPANS:
-        text = bytearray(chunk.body_size if name == "body" else chunk.topic_size)
-        arrow_fill.fill_spans(chunk.data, chunk.places, _SPANS[name], view, text)
-    elif name == "message_id":
-        text = bytearray(32 * chunk.size + 24 * chunk.store_v6)
-        arrow_fill.fill_message_ids(chunk.data, chunk.places, view, text)
-    else:
-        text = bytearray(27 * chunk.size + 24 * chunk.born_v6)
-        size = arrow_fill.fill_born_hosts(chunk.data, chunk.places, view, text)
-        del text[size:]
-    return TextColumn(offsets, text)
-
-
-def _map(chunk: _Chunk) -> MapColumn:
-    columns = []
-    fills = (arrow_fill.fill_names, arrow_fill.fill_values)
-    for size, fill in zip(chunk.pair_sizes, fills, strict=True):
-        offsets, text = bytearray(4 * (chunk.pair_count + 1)), bytearray(size)
-        fill(chunk.data, chunk.pairs, memoryview(offsets).cast("i"), text)
-        columns.append(TextColumn(offsets, text))
-    return MapColumn(chunk.firsts, chunk.pair_count, *columns)
+    def _map(self) -> MapColumn:
+        survey = self._survey
+        columns = []
+        for size, fill in (
+            (survey.name_size, arrow_fill.fill_names),
+            (survey.value_size, arrow_fill.fill_values),
+        ):
+            offsets, text = arrow.new_buffer(4 * (survey.pair_count + 1)), arrow.new_buffer(size)
+            fill(survey, memoryview(offsets).cast("i"), text)
+            columns.append(TextColumn(offsets, text))
+        return MapColumn(survey.firsts, survey.pair_count, *columns)
 
 
 def _plain(record: Record, body_size_max: int, *, with_body: bool) -> bytearray:

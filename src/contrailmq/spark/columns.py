@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -58,7 +57,6 @@ _TYPES: Final[dict[str, DataType]] = {
 COLUMN_NAMES: Final = tuple(_TYPES)
 # What producers' and brokers' own code puts among the properties; the sink leaves out the same.
 MADE_PROPERTIES: Final = RESERVED_PROPERTIES - {PROPERTY_SHARDING_KEY}
-_SYS_FLAG_LOW_BYTE: Final = 39  # of a record: where INNER_BATCH is
 
 
 def message_schema(*, with_damage: bool = False) -> StructType:
@@ -101,16 +99,15 @@ class Rows:
         if tags and "tags" not in stored:
             stored.append("tags")
         without = MADE_PROPERTIES if own_properties else ()
-        self._columns = RecordColumns(stored or ["queue_id"], without=without)
+        self._columns = RecordColumns(stored or ["queue_id"], without=without, unfold=_unfold)
 
     def batch(self, data: Buffer, positions: array[int], *, broker: str) -> Any:
         """The records of ``data`` at some positions, as one ``pyarrow.RecordBatch``.
 
         CorruptRecord, with the position, where no whole record is.
         """
-        data, positions = _unfold(data, positions)
-        count = len(positions)
         columns = self._columns.read(data, positions)
+        count = self._columns.row_count
         arrays = [self._array(field, columns, count, broker) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._tags is None:
@@ -150,12 +147,7 @@ def _array(column: NumberColumn | TextColumn | MapColumn, kind: Any, count: int)
 
 
 def _unfold(data: Buffer, positions: array[int]) -> tuple[Buffer, array[int]]:
-    """Replace batches that were kept whole by their messages; mostly there are none."""
-    if not positions:
-        return data, positions
-    flags = np.frombuffer(data, np.uint8)[np.frombuffer(positions, np.int64) + _SYS_FLAG_LOW_BYTE]
-    if not (flags & INNER_BATCH).any():
-        return data, positions
+    """Replace batches that were kept whole by their messages."""
     pieces: list[bytes | bytearray] = []
     for position in positions:
         record = decode_record(data, position)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
+import mmap
+import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -227,18 +230,179 @@ def test_a_name_is_left_out_only_as_a_whole(build: str) -> None:
     assert Read(found).values("keys") == ["SYEK"]
 
 
-def test_pairs_without_room_are_refused(build: str) -> None:
-    native = native_module("arrow", pure=build == "pure")
-    pairs, firsts = array("q", [0, 2, 3]), array("i", [0, 1])
-    given = [b"n\x01v", firsts, pairs, b"n", array("i", [0, 0, 1]), array("i", [0, 0])]
-    assert native.leave_out(*given, array("q", [0] * 3)) == (0, 0, 0)
-    with pytest.raises(ValueError, match="no room for 1 pairs"):
-        native.leave_out(*given, array("q", [0] * 2))
-    with pytest.raises(ValueError, match="no room for 1 pairs"):
-        native.leave_out(*given[:5], array("i", [0]), array("q", [0] * 3))
-    for borders in ([0], [0, 0, 2], [-1, 0, 1]):
-        with pytest.raises(ValueError, match="are not those of 1 bytes"):
-            native.leave_out(*given[:4], array("i", borders), given[5], array("q", [0] * 3))
+NAMES = ("KEYS", "colour", "n", "UNIQ_KEY", "TAGS", "MSG_REGION", "a-name-of-more-than-16", "é")
+PAIR_VALUES = ["v", "blue", "", "\x01", "a\x01b", "é", "x" * 40, "7" * 61, "y" * 130]
+# A record beside the one before: mostly the same names, but not all, not in order, not once.
+NEIGHBOURS = st.lists(
+    st.one_of(
+        st.just(NAMES),
+        st.just(NAMES[::2]),
+        st.sets(st.sampled_from(range(len(NAMES)))).map(
+            lambda kept: tuple(name for at, name in enumerate(NAMES) if at in kept)
+        ),
+        st.lists(st.sampled_from(NAMES), max_size=9).map(
+            lambda names: sorted(names, key=NAMES.index)
+        ),
+        st.lists(st.sampled_from([*NAMES, "COLOUR", "colours", "colou", "KEYZ"]), max_size=9),
+    ).flatmap(
+        lambda names: st.tuples(
+            st.tuples(*(st.tuples(st.just(name), st.sampled_from(PAIR_VALUES)) for name in names)),
+            st.sampled_from(["", "\x02", "\x02\x02", "\x02x", "\x02\x01", "\x02colour"]),
+        )
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(many=NEIGHBOURS, without=st.sampled_from([(), ("KEYS", "n"), NAMES]))
+def test_neighbours_with_almost_the_same_names(
+    build: str, many: list[tuple[list[tuple[str, str]], str]], without: tuple[str, ...]
+) -> None:
+    strings = ["\x02".join(map("\x01".join, pairs)) + end for pairs, end in many]
+    data = b"".join(
+        bytes(encode_record(**{**FIELDS, "properties": text.encode()})) for text in strings
+    )
+    check_maps(data, without)
+
+
+def check_maps(data: bytes, without: tuple[str, ...]) -> None:
+    """The columns made of properties, entries in their order, with and without the map."""
+    positions = positions_of(data)
+    rows = [decode_record(data, position).properties for position in positions]
+    wanted = ("tags", "properties", "unique_key", "keys")
+    read = Read(RecordColumns(wanted, without=without).read(data, positions))
+    assert [list(found.items()) for found in read.values("properties")] == [
+        [(name, value) for name, value in row.items() if name not in without] for row in rows
+    ]
+    unsplit = Read(RecordColumns(["keys", "unique_key", "tags"]).read(data, positions))
+    for column, name in (("tags", "TAGS"), ("keys", "KEYS"), ("unique_key", "UNIQ_KEY")):
+        values = [row.get(name) for row in rows]
+        assert read.values(column) == values
+        assert unsplit.values(column) == values
+
+
+def test_separators_and_wide_letters_at_every_place(build: str) -> None:
+    """A property string is read in blocks of 64 bytes, the last one up to the end of the data."""
+    for size in (1, 2, 15, 16, 17, 31, 32, 33, 61, 62, 63, 64, 65, 66, 127, 128, 129, 300):
+        strings = [f"KEYS\x01{'k' * size}\x02n\x01v{end}" for end in ("", "\x02")]
+        strings += [f"n\x01{'é' * size}\x02KEYS\x01é", f"n\x01{'w' * size}", f"n\x01é{'w' * size}"]
+        records = [
+            bytes(encode_record(**{**FIELDS, "body": b"b" * size, "properties": text.encode()}))
+            for text in strings
+        ]
+        for last in records:
+            check(records[0] + last, [0, len(records[0])])
+            check_maps(last * 2, ("n",))
+    broken = bytearray(encode_record(**{**FIELDS, "properties": b"n\x01" + b"w" * 130}))
+    for at in range(len(broken) - 130, len(broken)):
+        changed = broken.copy()
+        changed[at] = 0xFF
+        check(bytes(broken + changed), [0, len(broken)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect of Linux")
+def test_nothing_is_read_behind_the_data(build: str) -> None:
+    """The data ends where no memory is: reading one byte more would kill this process."""
+    page = mmap.PAGESIZE
+    with mmap.mmap(-1, 2 * page) as memory:
+        libc = ctypes.CDLL(None, use_errno=True)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
+        with memoryview(memory) as view:
+            for size in (*range(70), 200, 300):
+                properties = f"KEYS\x01{'k' * size}\x02".encode()
+                fields = {**FIELDS, "body": b"b" * size, "properties": properties}
+                data = bytes(encode_record(**fields)) * 3
+                with view[page - len(data) : page] as end:
+                    end[:] = data
+                    read = Read(RecordColumns(COLUMNS).read(end, positions_of(data)))
+                assert read.values("keys") == ["k" * size or None] * 3
+                assert read.values("body") == [b"b" * size] * 3
+        assert libc.mprotect(ctypes.c_void_p(start + page), page, 3) == 0
+
+
+def test_nothing_is_written_behind_a_column(build: str) -> None:
+    arrow = native_module("arrow", pure=build == "pure")
+    fill = native_module("arrow_fill", pure=build == "pure")
+    for sizes in ([0], [1, 2, 3], [40, 0, 33], [300, 31, 32, 5], [256, 257, 64]):
+        data = b"".join(bytes(encode_record(**{**FIELDS, "body": b"b" * size})) for size in sizes)
+        survey = arrow.Survey([b"KEYS"])
+        assert survey.read(data, array("q", positions_of(data))) == -1
+        memory = bytearray(b"#" * (sum(sizes) + 64))
+        offsets = array("i", bytes(4 * len(sizes) + 4))
+        with memoryview(memory)[: sum(sizes)] as out:
+            fill.fill_spans(survey, arrow.BODY_AT, offsets, out)
+        assert memory == b"b" * sum(sizes) + b"#" * 64
+        assert list(offsets) == [sum(sizes[:at]) for at in range(len(sizes) + 1)]
+
+
+def test_columns_without_room_are_refused(build: str) -> None:
+    arrow = native_module("arrow", pure=build == "pure")
+    fill = native_module("arrow_fill", pure=build == "pure")
+    data = bytes(encode_record(**FIELDS))
+    survey = arrow.Survey([b"KEYS"])
+    assert survey.read(data, array("q", [0])) == -1
+    ints, longs = array("i", [0] * 3), array("q", [0] * 2)
+    calls: list[Callable[[], object]] = [
+        lambda: fill.fill_i32(survey, arrow.AT, 0, ints),
+        lambda: fill.fill_i64(survey, arrow.AT, 0, 1, longs),
+        lambda: fill.fill_i32(survey, 6, 0, ints[:1]),
+        lambda: fill.fill_spans(survey, arrow.BODY_AT, ints[:2], bytearray(4)),
+        lambda: fill.fill_spans(survey, arrow.BODY_AT, ints, bytearray(99)),
+        lambda: fill.fill_spans(survey, 5, ints[:2], bytearray(99)),
+        lambda: fill.fill_hits(survey, 0, ints[:2], bytearray(1)),
+        lambda: fill.fill_hits(survey, 0, ints, bytearray(99)),
+        lambda: fill.fill_hits(survey, 1, ints[:2], bytearray(99)),
+        lambda: fill.fill_hits(survey, -1, ints[:2], bytearray(99)),
+        lambda: fill.fill_names(survey, array("i", [0] * 5), bytearray(99)),
+        lambda: fill.fill_values(survey, array("i", [0] * 4), bytearray(3)),
+        lambda: fill.fill_names(survey, array("i"), bytearray(3)),
+        lambda: fill.fill_validity(survey, 0, bytearray()),
+        lambda: fill.fill_validity(survey, 1, bytearray(9)),
+        lambda: fill.fill_message_ids(survey, ints, bytearray(99)),
+        lambda: fill.fill_message_ids(survey, ints[:2], bytearray(31)),
+        lambda: fill.fill_born_hosts(survey, ints, bytearray(99)),
+        lambda: fill.fill_born_hosts(survey, ints[:2], bytearray(26)),
+    ]
+    for refused in calls:
+        with pytest.raises(ValueError, match=r"room|there are|column"):
+            refused()
+    survey.release()
+    with pytest.raises(ValueError, match="there are 0"):
+        fill.fill_i32(survey, arrow.AT, 0, ints[:1])
+
+
+def test_the_data_is_let_go(build: str) -> None:
+    data = bytearray(encode_record(**FIELDS))
+    reader = RecordColumns(COLUMNS)
+    reader.read(data, [0])
+    data.append(0)  # refused as long as somebody looks at it
+    del data[50:]
+    with pytest.raises(CorruptRecord):
+        reader.read(data, [0])
+    data.append(0)
+
+
+def test_records_that_are_replaced_by_their_messages(build: str) -> None:
+    whole = bytes(encode_record(**{**FIELDS, "sys_flag": 0x80}))
+    plain = bytes(encode_record(**{**FIELDS, "body": b"one"}))
+    calls = []
+
+    def unfold(data: Any, positions: array[int]) -> tuple[bytes, array[int]]:
+        calls.append((bytes(data), list(positions)))
+        return plain * 3, array("q", [0, len(plain), 2 * len(plain)])
+
+    reader = RecordColumns(["body"], unfold=unfold)
+    assert Read(reader.read(plain, [0])).values("body") == [b"one"]
+    assert (reader.row_count, calls) == (1, [])
+    assert Read(reader.read(plain + whole, [0, len(plain)])).values("body") == [b"one"] * 3
+    assert (reader.row_count, calls) == (3, [(plain + whole, [0, len(plain)])])
+    assert Read(RecordColumns(["body"]).read(whole, [0])).values("body") == [b"hello"]
+    with pytest.raises(CorruptRecord):
+        reader.read(whole + b"damage", [0, len(whole)])
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("wanted", [["body"], ["queue_id", "properties"], []])
