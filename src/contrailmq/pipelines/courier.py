@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
