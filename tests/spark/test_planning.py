@@ -18,13 +18,14 @@ from contrailmq.spark import journal
 from contrailmq.spark.columns import message_schema
 from contrailmq.spark.journal import Advance
 from contrailmq.spark.loss import Losses, MessagesLost
+from contrailmq.spark.option_values import time_ms
 from contrailmq.spark.options import (
     Position,
     sink_options,
     source_options,
     store_options,
-    time_ms,
 )
+from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, limited, limited_size, pack, partition_count
 from contrailmq.spark.store_stream import StoreStreamReader
 from contrailmq.spark.stream import TopicStreamReader
@@ -220,11 +221,98 @@ def test_a_foreign_checkpoint_is_refused() -> None:
         ({"topics": "a", "maxOffsetPerTrigger": "1"}, "unknown option maxoffsetpertrigger"),
         ({"topicsPattern": "("}, "is no regular expression"),
         ({"assign": "[1]"}, "expected JSON such as"),
+        ({"topics": "a", "endingOffsets": "committed"}, "endingOffsets=committed needs"),
+        ({"topics": "a", "sql": "n >< 3"}, r"sql='n >< 3': expected a value.*column 4"),
+        (
+            {"topics": "a", "startingOffsets": '{"a": {"b": {"0": -3}}}'},
+            "offset -3 of a b 0: expected 0 or more, -2 for earliest",
+        ),
     ],
 )
 def test_wrong_options_say_what_is_expected(options: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         source_options({**HERE, **options})
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/a/one/,/b/two", ["one", "two"]),
+        ("/a/store, /b/store", ["a/store", "b/store"]),
+        ("/x/a/store,/y/a/store,/y/b/other", ["x/a/store", "y/a/store", "y/b/other"]),
+        ('["/a,b/store"]', ["store"]),
+    ],
+)
+def test_directories_have_names_that_tell_them_apart(path: str, names: list[str]) -> None:
+    """RocketMQ's own name for a directory is "store", so two brokers have the same."""
+    assert [name for _, name in store_options({"path": path}).paths] == names
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"path": "/a/store,/a/store/"}, "/a/store is in it twice"),
+        ({"path": '["/a'}, "expected directories with commas between them, or a JSON list"),
+        ({"path": "[1]"}, "expected directories with commas between them, or a JSON list"),
+        ({"path": "[]"}, "at least one directory"),
+        ({"path": "/a,/b", "broker": "x,x"}, "'x,x': 1 different names for 2 directories"),
+        ({"path": "/a", "startingOffsets": "committed"}, "earliest, latest, time or offsets"),
+    ],
+)
+def test_wrong_directories_are_named(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        store_options(options)
+
+
+@pytest.mark.parametrize("end", [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}])
+def test_a_stream_has_no_end(end: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="a stream has no end; with trigger"):
+        TopicStreamReader(source_options({**HERE, "topics": "t", **end}), message_schema())
+    with pytest.raises(ConfigError, match="a stream has no end; with trigger"):
+        StoreStreamReader(store_options({"path": "/none", **end}), message_schema())
+
+
+def test_queues_that_offsets_leave_out_are_read_from_end_to_end() -> None:
+    bounds, queues = Bounds(), [_queue(0), _queue(1), _queue(2)]
+    bounds.first = dict.fromkeys(queues, 2)
+    bounds.end = dict.fromkeys(queues, 9)
+    place = Position(offsets=((_queue(0), 5), (_queue(1), -1)))
+    assert list(resolve(bounds, queues, place, group=None).values()) == [5, 9, 2]
+    assert list(resolve(bounds, queues, place, group=None, is_end=True).values()) == [5, 9, 9]
+
+
+def test_offsets_of_a_queue_that_is_not_read_are_an_error() -> None:
+    place = Position(offsets=((MessageQueue("t", "c", 1), 5),))
+    with pytest.raises(
+        ConfigError, match=r"startingOffsets names queue 1 of topic t on broker c.*: b 0, 1"
+    ):
+        check_named([_queue(0), _queue(1)], {"startingOffsets": place})
+    check_named([MessageQueue("t", "c", 1)], {"startingOffsets": place, "endingOffsets": None})
+
+
+def test_a_start_behind_the_end_is_a_loss() -> None:
+    bounds, queue = Bounds(), _queue(0)
+    bounds.end = {queue: 9}
+    with pytest.raises(MessagesLost, match=r"queue 0: offsets 9 to 11 \(3 messages\) not in the"):
+        note_beyond(bounds, Losses(fail=True), starts={queue: 12}, ends={queue: 9})
+    bounds.end = {queue: 12}  # written, read and committed since the end was asked for
+    note_beyond(bounds, Losses(fail=True), starts={queue: 12}, ends={queue: 9})
+
+
+def test_what_a_group_has_not_read_and_is_gone_is_a_loss() -> None:
+    class Read(Bounds):
+        def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+            return dict.fromkeys(queues, 3)
+
+    bounds, queue, place = Read(), _queue(0), Position(word="committed")
+    bounds.first, bounds.end = {queue: 5}, {queue: 9}
+    strict = Advance(place, group="g", losses=Losses(fail=True))
+    with pytest.raises(MessagesLost, match=r"queue 0: offsets 3 to 4 \(2 messages\) deleted"):
+        strict.next(journal.symbol(place), bounds, [queue], limit=_all)
+    tolerant = Advance(place, group="g", losses=Losses(fail=False))
+    start = journal.symbol(place)
+    end = tolerant.next(start, bounds, [queue], limit=_all)
+    assert journal.ranges(start, end) == [QueueRange(queue, 5, 9)]
 
 
 def test_options_do_not_mind_their_case() -> None:
@@ -235,10 +323,6 @@ def test_options_do_not_mind_their_case() -> None:
     assert found.topics == ("a", "b")
     assert found.starting == Position(word="latest")
     assert time_ms("1970-01-01T00:00:01Z") == time_ms("1000") == 1000
-    assert store_options({"path": "/a/one/,/b/two"}).paths == (
-        ("/a/one/", "one"),
-        ("/b/two", "two"),
-    )
     assert sink_options({**HERE, "compression": "lz4"}).compression.name == "LZ4"
     with pytest.raises(ConfigError, match="expected zlib, lz4 or zstd"):
         sink_options({**HERE, "compression": "brotli"})

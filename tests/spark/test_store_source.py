@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import shutil
 from pathlib import Path
@@ -10,8 +11,15 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
+
 from contrailmq.protocol.sysflag import INNER_BATCH
-from contrailmq.spark.columns import MADE_PROPERTIES
+from contrailmq.spark.columns import MADE_PROPERTIES, message_schema
+from contrailmq.spark.options import store_options
+from contrailmq.spark.planning import QueueRange
+from contrailmq.spark.store_reader import StoreTopicReader
 from testkit.golden import GOLDEN, StoreDirectory, store_directories
 
 pytestmark = pytest.mark.spark
@@ -70,6 +78,57 @@ def test_many_directories_and_partitions_lose_nothing(spark: Any) -> None:
     counts = {row.broker: row["count"] for row in frame.groupBy("broker").count().collect()}
     expected = {d.path.name: sum(1 for _ in d.rows("message")) for d in chosen}
     assert {name: counts[name] for name in expected} == expected
+
+
+def test_directories_of_the_same_name_are_all_read(spark: Any, tmp_path: Path) -> None:
+    """RocketMQ calls every broker's directory "store"."""
+    chosen = [found for found in DIRECTORIES if found.name.endswith("clean")]
+    paths = []
+    for directory in chosen:
+        paths.append(tmp_path / directory.name / "store")
+        paths[-1].parent.mkdir()
+        paths[-1].symlink_to(directory.path)
+    frame = _read(spark, ",".join(map(str, paths)))
+    counts = {row.broker: row["count"] for row in frame.groupBy("broker").count().collect()}
+    assert counts == {f"{d.name}/store": sum(1 for _ in d.rows("message")) for d in chosen}
+
+
+def test_conditions_narrow_what_is_planned() -> None:
+    """Rows are right without push-down too; here is what is read for them."""
+    given = {"path": str(GOLDEN / "store" / "v52-clean"), "pushDown": "true"}
+
+    def planned(*conditions: Any) -> list[QueueRange]:
+        reader = StoreTopicReader(store_options(given), message_schema())
+        list(reader.pushFilters(conditions))
+        parts: Any = reader.partitions()
+        return [each for part in parts for each in part.ranges]
+
+    everything = planned()
+    queue, start, end = next(part for part in everything if part.size > 8)
+    assert len(everything) > 3
+    assert planned(EqualTo(("topic",), queue.topic)) == [
+        part for part in everything if part.queue.topic == queue.topic
+    ]
+    narrow = planned(
+        EqualTo(("topic",), queue.topic),
+        EqualTo(("queue_id",), queue.queue_id),
+        GreaterThanOrEqual(("queue_offset",), start + 3),
+        LessThan(("queue_offset",), start + 7),
+    )
+    assert narrow == [QueueRange(queue, start + 3, start + 7)]
+    assert end > start + 7
+    later = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
+    assert planned(GreaterThanOrEqual(("store_time",), later)) == []
+    assert planned(LessThan(("store_time",), later)) == everything
+
+
+def test_a_topic_nobody_has_is_named(spark: Any) -> None:
+    path = GOLDEN / "store" / "v49-clean"
+    with pytest.raises(Exception, match=f"topic Nowhere is not in {path}"):
+        _read(spark, path, topics="GoldCleanA,Nowhere").collect()
+    with pytest.raises(Exception, match="endingOffsets names queue 99 of topic GoldCleanA"):
+        offsets = '{"GoldCleanA": {"v49-clean": {"99": 1}}}'
+        _read(spark, path, topics="GoldCleanA", endingOffsets=offsets).collect()
 
 
 def test_a_given_schema_chooses_columns(spark: Any) -> None:
@@ -168,6 +227,7 @@ def test_damage_fails_or_is_reported(spark: Any, tmp_path: Path) -> None:
         (victim.topic, victim.queue_id, victim.queue_offset)
     ]
     assert damaged[0].commit_log_offset == victim.commit_log_offset
+    assert damaged[0].damage.endswith("(not a record: unknown magic number)")
     assert frame.where("damage is null").count() == len(rows) - 1
 
 

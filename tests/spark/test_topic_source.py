@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan
+
+from contrailmq.errors import ConfigError
+from contrailmq.spark.columns import message_schema
+from contrailmq.spark.options import source_options
+from contrailmq.spark.planning import QueueRange
+from contrailmq.spark.reader import TopicReader
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 
@@ -63,18 +74,38 @@ def test_ways_to_begin_and_to_end(spark: Any, cluster: ClusterThread) -> None:
     )
     assert _numbers(_read(spark, cluster, topics="orders", startingOffsets="latest")) == []
     everything = _read(spark, cluster, topics="orders").collect()
-    offsets = {"orders": {"broker-a": {"0": 10, "1": -1}, "broker-b": {"0": -2, "1": 7}}}
-    found = _read(spark, cluster, topics="orders", startingOffsets=json.dumps(offsets)).collect()
-    wanted = [
-        row
-        for row in everything
-        if (row.broker, row.queue_id) != ("broker-a", 1)
-        and row.queue_offset
-        >= {("broker-a", 0): 10, ("broker-b", 1): 7}.get((row.broker, row.queue_id), 0)
-    ]
-    assert sorted(r.message_id for r in found) == sorted(r.message_id for r in wanted)
-    until = _read(spark, cluster, topics="orders", endingOffsets=json.dumps(offsets)).collect()
-    assert {row.queue_offset < 10 for row in until if row.broker == "broker-a" and not row.queue_id}
+    sizes = Counter((row.broker, row.queue_id) for row in everything)
+    (some, _), (other, size) = sizes.most_common(2)
+    assert size > 10
+    firsts = {some: 10, other: 7}
+
+    def given(offsets: dict[tuple[str, int], int]) -> str:
+        nested: dict[str, dict[str, int]] = {}
+        for (broker, queue_id), offset in offsets.items():
+            nested.setdefault(broker, {})[str(queue_id)] = offset
+        return json.dumps({"orders": nested})
+
+    def ids(rows: Any) -> list[str]:
+        return sorted(row.message_id for row in rows)
+
+    def first_of(row: Any) -> int:
+        return firsts.get((row.broker, row.queue_id), 0)
+
+    found = _read(spark, cluster, topics="orders", startingOffsets=given(firsts)).collect()
+    assert ids(found) == ids(row for row in everything if row.queue_offset >= first_of(row))
+    marks = given({some: -1, other: -2})
+    found = _read(spark, cluster, topics="orders", startingOffsets=marks).collect()
+    assert ids(found) == ids(r for r in everything if (r.broker, r.queue_id) != some)
+    # Queues that are left out are read to their ends.
+    found = _read(spark, cluster, topics="orders", endingOffsets=given(firsts)).collect()
+    assert ids(found) == ids(
+        r for r in everything if r.queue_offset < firsts.get((r.broker, r.queue_id), 10**6)
+    )
+    beyond = {"topics": "orders", "startingOffsets": given({some: 5000})}
+    with pytest.raises(Exception, match=r"offsets \d+ to 4999 .*not in the queue"):
+        _read(spark, cluster, **beyond).collect()
+    found = _read(spark, cluster, **beyond, failOnDataLoss="false").collect()
+    assert ids(found) == ids(r for r in everything if (r.broker, r.queue_id) != some)
 
 
 def test_filters_run_on_the_broker(spark: Any, cluster: ClusterThread) -> None:
@@ -84,6 +115,63 @@ def test_filters_run_on_the_broker(spark: Any, cluster: ClusterThread) -> None:
     assert odd == list(range(1, 3000, 2))
     red = _numbers(_read(spark, cluster, topics="orders", sql="colour = 'red' AND n > 1500"))
     assert red == [n for n in range(1501, 3000) if n % 3 == 0]
+    # Asked for messages, a broker passes all of them if it does not understand the condition.
+    with pytest.raises(Exception, match="sql='n >< 3': expected a value"):
+        _read(spark, cluster, topics="orders", sql="n >< 3").collect()
+
+
+def test_a_condition_that_a_broker_refuses_is_an_error() -> None:
+    cluster = ClusterThread(properties={"enablePropertyFilter": "false"})
+    try:
+        cluster.create_topic("orders", queues=1)
+        given = {"nameServers": cluster.name_servers, "topics": "orders", "sql": "n = 3"}
+        with pytest.raises(ConfigError, match=r"refused by broker broker-a: .*SQL92"):
+            TopicReader(source_options(given), message_schema()).partitions()
+    finally:
+        cluster.close()
+
+
+def test_conditions_narrow_what_is_planned(cluster: ClusterThread) -> None:
+    """Rows are right without push-down too; here is what is read for them."""
+    cluster.create_topic("orders", queues=2)
+    cluster.create_topic("other", queues=1)
+    send(cluster.name_servers, "orders", range(1000))
+    send(cluster.name_servers, "other", range(10))
+    given = {"nameServers": cluster.name_servers, "topics": "orders,other", "pushDown": "true"}
+    now = datetime.datetime.now(datetime.UTC)
+
+    def planned(*conditions: Any) -> tuple[list[QueueRange], str]:
+        reader = TopicReader(source_options(given), message_schema())
+        left = list(reader.pushFilters(conditions))
+        assert [type(found) for found in left] == [
+            type(found)
+            for found in conditions
+            if found.attribute[0] in ("tags", "store_time", "keys")
+        ], "what is not done exactly is done again by Spark"
+        parts: Any = reader.partitions()
+        ranges = [each for part in parts for each in part.ranges]
+        return ranges, parts[0].subscription.expression if parts else ""
+
+    everything, _ = planned()
+    assert sum(part.size for part in everything) == 1010
+    one = everything[0].queue
+    ranges, _ = planned(EqualTo(("topic",), "other"))
+    assert {part.queue.topic for part in ranges} == {"other"}
+    ranges, _ = planned(
+        EqualTo(("topic",), one.topic),
+        EqualTo(("broker",), one.broker_name),
+        EqualTo(("queue_id",), one.queue_id),
+        GreaterThanOrEqual(("queue_offset",), 3),
+        LessThan(("queue_offset",), 9),
+    )
+    assert ranges == [QueueRange(one, 3, 9)]
+    ranges, expression = planned(In(("tags",), ("t1", "t7")))
+    assert (ranges, expression) == (everything, "t1 || t7")
+    hour = datetime.timedelta(hours=1)
+    assert planned(GreaterThan(("store_time",), now + hour)) == ([], "")
+    assert planned(LessThan(("store_time",), now - hour)) == ([], "")
+    assert planned(GreaterThan(("store_time",), now - hour))[0] == everything
+    assert planned(EqualTo(("keys",), "k1"))[0] == everything
 
 
 def test_conditions_are_pushed_down_by_option(spark: Any, cluster: ClusterThread) -> None:
@@ -123,10 +211,26 @@ def test_topics_by_list_pattern_and_assignment(spark: Any, cluster: ClusterThrea
     assert _numbers(_read(spark, cluster, topics="orders_eu,orders_us")) == list(range(30))
     assert _numbers(_read(spark, cluster, topicsPattern="orders_.*")) == list(range(30))
     assert _numbers(_read(spark, cluster, topicsPattern=".*us")) == list(range(10, 30))
-    chosen = _read(spark, cluster, assign='{"orders_us": {"broker-a": [1]}}').collect()
-    assert {(row.topic, row.broker, row.queue_id) for row in chosen} <= {
-        ("orders_us", "broker-a", 1)
-    }
+    every = _read(spark, cluster, topics="orders_us").collect()
+    place = (every[0].broker, every[0].queue_id)
+    chosen = _read(
+        spark, cluster, assign=json.dumps({"orders_us": {place[0]: [place[1]]}})
+    ).collect()
+    wanted = [row.message_id for row in every if (row.broker, row.queue_id) == place]
+    assert sorted(row.message_id for row in chosen) == sorted(wanted)
+    for wrong, text in (
+        ('{"orders_us": [0, 7]}', r"assign names queues \[7\] of topic orders_us"),
+        ('{"orders_us": {"broker-z": [0]}}', "not on broker broker-z; there are"),
+    ):
+        with pytest.raises(Exception, match=text):
+            _read(spark, cluster, assign=wrong).collect()
+    with pytest.raises(Exception, match="startingOffsets names queue 0 of topic orders_us on brok"):
+        _read(
+            spark,
+            cluster,
+            topics="orders_us",
+            startingOffsets='{"orders_us": {"broker-z": {"0": 1}}}',
+        ).collect()
     with pytest.raises(Exception, match="'nowhere' is not known to the name servers"):
         _read(spark, cluster, topics="nowhere").collect()
     with pytest.raises(Exception, match="give one of the options topics"):

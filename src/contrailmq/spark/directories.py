@@ -82,6 +82,14 @@ class Directories:
             if not topics or topic in topics
         )
 
+    def configured_topics(self) -> set[str]:
+        """The topics the brokers knew when they last saved that: some have no messages."""
+        found: set[str] = set()
+        for broker in self._paths:
+            saved = self.reader(broker).config("topics.json") or {}
+            found.update(saved.get("topicConfigTable", {}))
+        return found
+
     def first_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """The first offset of each queue."""
         return {queue: self._bounds(queue)[0] for queue in queues}
@@ -212,7 +220,8 @@ def _damage(queue_offset: int, unit: Any, reason: int) -> Damage:
     offset, size = int(unit["offset"]), int(unit["size"])
     if size in (0, FILLER_SIZE):
         return Damage(queue_offset, offset, "the queue has no entry here")
-    text = f"no whole record of {size} bytes at {offset} of the log (reason {reason})"
+    why = scan.DAMAGE.get(reason, "nothing was written there")
+    text = f"no whole record of {size} bytes at {offset} of the log ({why})"
     return Damage(queue_offset, offset, text)
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 from contrailmq.errors import ConfigError, SystemBusy
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.loss import DataLoss, Losses
-from contrailmq.spark.options import EARLIEST, Position
+from contrailmq.spark.options import COMMITTED, EARLIEST, Position
 from contrailmq.spark.places import QueueBounds, resolve
 from contrailmq.spark.planning import Offsets, QueueRange
 
@@ -126,7 +126,7 @@ class Advance:
             ends = bounds.end_offsets(unknown) if is_first else found
             for queue in unknown:
                 at = found[queue]
-                if at < first[queue] and place.offsets:
+                if at < first[queue] and (place.offsets or place.word == COMMITTED):
                     self._losses.note_deleted(queue, at, first[queue])
                 if at > ends[queue]:
                     self._losses.note(DataLoss(queue, ends[queue], at, "not in the queue"))

@@ -6,11 +6,8 @@ Spark hands options over as text, without regard to case.  Unknown names are an 
 
 from __future__ import annotations
 
-import datetime
-import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,18 +16,27 @@ from contrailmq.errors import ConfigError
 from contrailmq.protocol.compression import Compression
 from contrailmq.protocol.names import TOOLS_GROUP
 from contrailmq.protocol.queue import MessageQueue
+from contrailmq.spark.option_values import (
+    assignment,
+    check_regular,
+    check_sql,
+    compression,
+    directories,
+    names_of,
+    offsets_of_json,
+    time_ms,
+)
 
 T = TypeVar("T")
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 COMMITTED: Final = "committed"
-EARLIEST_MARK: Final = -2  # in offsets given as JSON, as in Spark's own connectors
-LATEST_MARK: Final = -1
+BATCH_SIZE_MAX: Final = 4 * 1024 * 1024  # maxMessageSize of brokers
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to begin or end: one of a word, a time, or offsets; what they leave out is earliest."""
+    """Where to begin or end: one of a word, a time, or offsets of some queues."""
 
     word: str | None = None
     time_ms: int | None = None
@@ -151,11 +157,11 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     options = _Given(given, SOURCE_NAMES)
     topics = options.names("topics")
     pattern = options.text("topicsPattern")
-    assign = options.parsed("assign", _assignment)
+    assign = options.parsed("assign", assignment)
     if sum(map(bool, (topics, pattern, assign))) != 1:
         raise ConfigError("give one of the options topics, topicsPattern and assign")
     if pattern is not None:
-        _regular(pattern)
+        check_regular(pattern)
     found = SourceOptions(
         access=_access(options),
         topics=topics,
@@ -177,9 +183,11 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     )
     if found.tags is not None and found.sql is not None:
         raise ConfigError("give one of the options tags and sql, not both")
-    for place in (found.starting, found.ending):
+    for name, place in (("startingOffsets", found.starting), ("endingOffsets", found.ending)):
         if place is not None and place.word == COMMITTED and found.group is None:
-            raise ConfigError("startingOffsets=committed needs the option group")
+            raise ConfigError(f"{name}=committed needs the option group")
+    if found.sql is not None:
+        check_sql(found.sql)
     return found
 
 
@@ -189,19 +197,19 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
     text = options.text("path") or options.text("paths")
     if not text:
         raise ConfigError("option path is missing: a store directory, or several with commas")
-    paths = json.loads(text) if text.startswith("[") else text.split(",")
+    paths = directories(text)
     starting, ending = _position(options, "starting"), _position(options, "ending")
     for place in (starting, ending):
         if place is not None and place.word == COMMITTED:
             raise ConfigError("a store directory is read by earliest, latest, time or offsets")
-    names = options.names("broker")
-    if names and len(names) != len(paths):
-        raise ConfigError(f"{len(names)} broker names for {len(paths)} directories")
+    names = options.names("broker") or names_of(paths)
+    if len(names) != len(paths):
+        raise ConfigError(
+            f"broker={options.text('broker')!r}: {len(names)} different names for"
+            f" {len(paths)} directories, expected one for each"
+        )
     return StoreOptions(
-        paths=tuple(
-            (str(path).strip(), names[index] if names else _last_part(str(path)))
-            for index, path in enumerate(paths)
-        ),
+        paths=tuple(zip(paths, names, strict=True)),
         topics=options.names("topics"),
         starting=starting,
         ending=ending,
@@ -225,35 +233,29 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     if delivery not in ("at-least-once", "effectively-once"):
         raise ConfigError(f"delivery={delivery!r}: expected at-least-once or effectively-once")
     over = options.text("compressOver")
-    if over is not None and not over.isdigit():
+    if over is not None and not over.isdecimal():
         raise ConfigError(f"compressOver={over!r}: expected a number of bytes, 0 for never")
     return SinkOptions(
         access=_access(options),
         topic=options.text("topic"),
         group=options.text("group") or "spark_sink",
-        batch_size=options.count("batchSize") or 128 * 1024,
+        batch_size=options.count("batchSize", at_most=BATCH_SIZE_MAX) or 128 * 1024,
         batch_count=options.count("batchCount") or 1000,
         in_flight=options.count("inFlight") or 4,
         compress_over=4096 if over is None else int(over),
-        compression=options.parsed("compression", _compression) or Compression.ZLIB,
+        compression=options.parsed("compression", compression) or Compression.ZLIB,
         once=delivery == "effectively-once",
         query_id=options.text("queryId"),
     )
 
 
-def time_ms(text: str) -> int:
-    """Milliseconds since 1970 of a number or of an ISO 8601 time (UTC unless it says else)."""
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
+def check_endless(ending: Position | None) -> None:
+    """Raise when a stream is given an end."""
+    if ending is not None:
         raise ConfigError(
-            f"time {text!r}: expected milliseconds or a time such as 2026-01-31T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)
+            "endingOffsets and endingTimestamp are for batch reads: a stream has no end; with"
+            " trigger(availableNow=True) it reads what is there and stops"
+        )
 
 
 class _Given:
@@ -276,12 +278,14 @@ class _Given:
         text = self.text(name) or ""
         return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
-    def count(self, name: str) -> int | None:
+    def count(self, name: str, *, at_most: int | None = None) -> int | None:
         text = self.text(name)
         if text is None:
             return None
-        if not text.isdigit() or int(text) == 0:
+        if not text.isdecimal() or int(text) == 0:
             raise ConfigError(f"{name}={text!r}: expected a number above 0")
+        if at_most is not None and int(text) > at_most:
+            raise ConfigError(f"{name}={text!r}: expected at most {at_most}")
         return int(text)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -339,54 +343,3 @@ def _position(options: _Given, which: str) -> Position | None:
             ' such as {"orders": {"broker-a": {"0": 17}}}'
         )
     return Position(word=words.lower())
-
-
-def offsets_of_json(text: str) -> list[tuple[MessageQueue, int]]:
-    """Offsets from ``{"topic": {"broker": {"queue id": offset}}}``, sorted by queue."""
-    try:
-        found = json.loads(text)
-        return sorted(
-            (MessageQueue(topic, broker, int(queue_id)), int(offset))
-            for topic, brokers in found.items()
-            for broker, queues in brokers.items()
-            for queue_id, offset in queues.items()
-        )
-    except (ValueError, AttributeError, TypeError):
-        raise ConfigError(
-            f"offsets {text[:200]!r}: expected JSON such as"
-            ' {"orders": {"broker-a": {"0": 17}}}'
-        ) from None
-
-
-def _assignment(text: str) -> tuple[tuple[str, str | None, tuple[int, ...]], ...]:
-    """``{"topic": [0, 1]}`` on all brokers, or ``{"topic": {"broker": [0, 1]}}``."""
-    try:
-        found: list[tuple[str, str | None, tuple[int, ...]]] = []
-        for topic, chosen in json.loads(text).items():
-            by_broker: dict[str | None, Any] = (
-                chosen if isinstance(chosen, dict) else {None: chosen}
-            )
-            found += [(topic, b, tuple(int(i) for i in ids)) for b, ids in by_broker.items()]
-        return tuple(found)
-    except (ValueError, AttributeError, TypeError):
-        raise ConfigError(
-            f'assign={text[:200]!r}: expected JSON such as {{"orders": {{"broker-a": [0, 1]}}}}'
-        ) from None
-
-
-def _regular(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(f"topicsPattern={pattern!r} is no regular expression: {error}") from None
-
-
-def _compression(text: str) -> Compression:
-    try:
-        return Compression[text.upper()]
-    except KeyError:
-        raise ConfigError(f"compression={text!r}: expected zlib, lz4 or zstd") from None
-
-
-def _last_part(path: str) -> str:
-    return path.strip().rstrip("/").rpartition("/")[2] or "store"

@@ -31,13 +31,12 @@ from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience, pause
-from contrailmq.spark.options import SinkOptions
+from contrailmq.spark.options import BATCH_SIZE_MAX, SinkOptions
 from contrailmq.spark.sink_rows import Numbering, Run
 from contrailmq.spark.wire import Wire
 
 log = logging.getLogger(__name__)
 
-BATCH_SIZE_MAX: Final = 4 * 1024 * 1024
 FUTURE_MS: Final = 86_400_000
 SETTLE_S: Final = 1.0  # a Java broker indexes a message a moment after it has stored it
 _WAIT: Final = "WAIT\x01true\x02"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from contrailmq.errors import ConfigError
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.options import (
-    COMMITTED,
-    EARLIEST,
-    EARLIEST_MARK,
-    LATEST,
-    LATEST_MARK,
-    Position,
-)
+from contrailmq.spark.loss import DataLoss, Losses
+from contrailmq.spark.option_values import EARLIEST_MARK, LATEST_MARK
+from contrailmq.spark.options import COMMITTED, EARLIEST, LATEST, Position
 
 
 class QueueBounds(Protocol):
@@ -36,10 +32,31 @@ class QueueBounds(Protocol):
         ...
 
 
+def check_named(queues: Iterable[MessageQueue], places: Mapping[str, Position | None]) -> None:
+    """Raise when offsets are given, by the option of this name, for a queue that is not read."""
+    there = frozenset(queues)
+    for option, place in places.items():
+        for queue, _ in place.offsets if place is not None else ():
+            if queue not in there:
+                raise ConfigError(
+                    f"{option} names queue {queue.queue_id} of topic {queue.topic} on broker"
+                    f" {queue.broker_name}, which is not read; of that topic there are:"
+                    f" {_listed(queue.topic, there)}"
+                )
+
+
 def resolve(
-    bounds: QueueBounds, queues: Sequence[MessageQueue], place: Position, *, group: str | None
+    bounds: QueueBounds,
+    queues: Sequence[MessageQueue],
+    place: Position,
+    *,
+    group: str | None,
+    is_end: bool = False,
 ) -> dict[MessageQueue, int]:
-    """The offset of each queue a position means now."""
+    """The offset of each queue a position means now.
+
+    Queues that given offsets leave out begin with their first message and end with their last.
+    """
     if place.time_ms is not None:
         return bounds.offsets_at(queues, place.time_ms)
     if place.word == LATEST:
@@ -49,7 +66,30 @@ def resolve(
         return first
     if place.word == COMMITTED and group is not None:
         return {**first, **bounds.committed(group, queues)}
-    return {**first, **_given(bounds, queues, place.offsets, first)}
+    rest = bounds.end_offsets(queues) if is_end else first
+    return {**rest, **_given(bounds, queues, place.offsets, first)}
+
+
+def note_beyond(
+    bounds: QueueBounds,
+    losses: Losses,
+    *,
+    starts: Mapping[MessageQueue, int],
+    ends: Mapping[MessageQueue, int],
+) -> None:
+    """Say where a query is to begin behind the end of a queue: what was there is gone."""
+    beyond = [queue for queue, start in starts.items() if start > ends[queue]]
+    for queue, end in bounds.end_offsets(beyond).items():  # a group may have read on meanwhile
+        if starts[queue] > end:
+            losses.note(DataLoss(queue, end, starts[queue], "not in the queue"))
+
+
+def _listed(topic: str, queues: Iterable[MessageQueue]) -> str:
+    by_broker: dict[str, list[str]] = {}
+    for queue in sorted(queues):
+        if queue.topic == topic:
+            by_broker.setdefault(queue.broker_name, []).append(str(queue.queue_id))
+    return "; ".join(f"{name} {', '.join(ids)}" for name, ids in by_broker.items()) or "none"
 
 
 def _given(

@@ -13,13 +13,17 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from contrailmq.errors import ConfigError
+from contrailmq.protocol.codes import RequestCode, ResponseCode
+from contrailmq.protocol.command import Command
 from contrailmq.protocol.filter.tags import TYPE_SQL92, parse_tags
+from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import Rows, check_schema
 from contrailmq.spark.filters import Narrowing, PushFilters
 from contrailmq.spark.loss import Losses
 from contrailmq.spark.options import EARLIEST, LATEST, Position, SourceOptions
-from contrailmq.spark.places import resolve
+from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, pack, partition_count
 from contrailmq.spark.pull import Puller, Subscription
 
@@ -72,15 +76,18 @@ class TopicReader(DataSourceReader):
 
 def find_ranges(brokers: Brokers, options: SourceOptions, narrowing: Narrowing) -> list[QueueRange]:
     """The ranges a batch query reads now."""
-    queues = [queue for queue in brokers.readable_queues(options) if narrowing.has(queue)]
+    everything = brokers.readable_queues(options)
+    check_source(brokers, options, everything)
+    queues = [queue for queue in everything if narrowing.has(queue)]
     first, last = brokers.first_offsets(queues), brokers.end_offsets(queues)
     starts = resolve(brokers, queues, options.starting or _EARLIEST, group=options.group)
-    ends = resolve(brokers, queues, options.ending or _LATEST, group=options.group)
+    ends = resolve(brokers, queues, options.ending or _LATEST, group=options.group, is_end=True)
     by_time = [
         None if ms is None else brokers.offsets_at(queues, ms)
         for ms in (narrowing.begin_ms, narrowing.end_ms)
     ]
     losses = Losses(fail=options.fail_on_data_loss)
+    note_beyond(brokers, losses, starts=starts, ends=last)
     ranges = []
     for queue in queues:
         if starts[queue] < first[queue] < ends[queue] and options.starting is not None:
@@ -95,6 +102,48 @@ def find_ranges(brokers: Brokers, options: SourceOptions, narrowing: Narrowing) 
         if start < end:
             ranges.append(QueueRange(queue, start, end))
     return ranges
+
+
+def check_source(brokers: Brokers, options: SourceOptions, queues: Sequence[MessageQueue]) -> None:
+    """Raise when a user names queues that are not there, or a filter that brokers do not take.
+
+    Asked once, when a query begins: later a queue may be away with its broker.
+    """
+    for topic, broker, ids in options.assign:
+        found = {q.queue_id for q in queues if q.topic == topic and broker in (None, q.broker_name)}
+        if not found.issuperset(ids):
+            where = "any broker" if broker is None else f"broker {broker}"
+            raise ConfigError(
+                f"assign names queues {sorted(set(ids) - found)} of topic {topic}, which are not"
+                f" on {where}; there are {sorted(found)}"
+            )
+    check_named(queues, {"startingOffsets": options.starting, "endingOffsets": options.ending})
+    if options.sql is not None:
+        _check_sql(brokers, options.pull_group, options.sql, queues)
+
+
+def _check_sql(
+    brokers: Brokers, group: str, expression: str, queues: Sequence[MessageQueue]
+) -> None:
+    """Let the brokers judge a condition: asked for messages, they pass all if it is none."""
+    from contrailmq.protocol.bodies.heartbeat import CheckClientRequest, SubscriptionData
+
+    asked = list({queue.broker_name: queue for queue in queues}.values())
+    questions = []
+    for queue in asked:
+        wanted = SubscriptionData(
+            topic=queue.topic, sub_string=expression, expression_type=TYPE_SQL92
+        )
+        body = CheckClientRequest(client_id="spark", group=group, subscription_data=wanted)
+        questions.append(
+            (queue, Command.request(RequestCode.CHECK_CLIENT_CONFIG, body=body.encode()))
+        )
+    for queue, answer in zip(asked, brokers.ask_all(questions), strict=True):
+        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
+            raise ConfigError(
+                f"sql={expression[:200]!r} is refused by broker {queue.broker_name}:"
+                f" {answer.remark or answer.code}"
+            )
 
 
 def subscription(options: SourceOptions, narrowing: Narrowing | None = None) -> Subscription:

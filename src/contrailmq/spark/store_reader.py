@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from contrailmq.errors import CorruptRecord
+from contrailmq.errors import ConfigError, CorruptRecord
 from contrailmq.protocol.filter.tags import parse_tags
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.columns import DAMAGE, Rows, check_schema
@@ -22,7 +22,7 @@ from contrailmq.spark.directories import Damage, Directories, Gone, Piece
 from contrailmq.spark.filters import Narrowing, PushFilters
 from contrailmq.spark.loss import DataLoss, Losses
 from contrailmq.spark.options import EARLIEST, LATEST, Position, StoreOptions
-from contrailmq.spark.places import resolve
+from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, pack, partition_count
 
 _EARLIEST: Final = Position(word=EARLIEST)
@@ -119,15 +119,24 @@ def _damaged_row(queue: MessageQueue, damage: Damage, options: StoreOptions) -> 
 def _ranges(
     directories: Directories, options: StoreOptions, narrowing: Narrowing
 ) -> list[QueueRange]:
-    queues = [queue for queue in directories.queues(options.topics) if narrowing.has(queue)]
+    everything = directories.queues(options.topics)
+    missing = set(options.topics) - {queue.topic for queue in everything}
+    missing -= directories.configured_topics() if missing else set()
+    if missing:
+        raise ConfigError(
+            f"topic {', '.join(sorted(missing))} is not in {', '.join(p for p, _ in options.paths)}"
+        )
+    check_named(everything, {"startingOffsets": options.starting, "endingOffsets": options.ending})
+    queues = [queue for queue in everything if narrowing.has(queue)]
     first, last = directories.first_offsets(queues), directories.end_offsets(queues)
     starts = resolve(directories, queues, options.starting or _EARLIEST, group=None)
-    ends = resolve(directories, queues, options.ending or _LATEST, group=None)
+    ends = resolve(directories, queues, options.ending or _LATEST, group=None, is_end=True)
     by_time = [
         None if ms is None else directories.offsets_at(queues, ms)
         for ms in (narrowing.begin_ms, narrowing.end_ms)
     ]
     losses = Losses(fail=options.fail_on_data_loss)
+    note_beyond(directories, losses, starts=starts, ends=last)
     ranges = []
     for queue in queues:
         if starts[queue] < first[queue] < ends[queue]:

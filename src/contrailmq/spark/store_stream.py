@@ -24,7 +24,8 @@ from contrailmq.spark.columns import check_schema
 from contrailmq.spark.directories import Directories
 from contrailmq.spark.journal import Advance, Offset
 from contrailmq.spark.loss import Losses
-from contrailmq.spark.options import EARLIEST, Position, StoreOptions
+from contrailmq.spark.options import EARLIEST, Position, StoreOptions, check_endless
+from contrailmq.spark.places import check_named
 from contrailmq.spark.planning import Offsets, limited, pack
 from contrailmq.spark.store_reader import StorePartition, read_store_partition, task_count
 
@@ -36,6 +37,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: StoreOptions, schema: StructType) -> None:
         check_schema(schema, with_damage=not options.fail_on_damage)
+        check_endless(options.ending)
         self._options = options
         self._schema = schema
         self._place = options.starting or _EARLIEST
@@ -61,6 +63,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(ends) if rows is None else limited(starts, ends, rows)
 
         queues = directories.queues(self._options.topics)
+        if "to" not in start:
+            check_named(queues, {"startingOffsets": self._options.starting})
         end = self._advance.next(start, directories, queues, limit=apply, target=self._target)
         if end == start:
             return end

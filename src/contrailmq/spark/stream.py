@@ -30,10 +30,10 @@ from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import check_schema
 from contrailmq.spark.journal import Advance, Limit, Offset
 from contrailmq.spark.loss import Losses
-from contrailmq.spark.options import LATEST, Position, SourceOptions
+from contrailmq.spark.options import LATEST, Position, SourceOptions, check_endless
 from contrailmq.spark.planning import Offsets, limited, limited_size, pack, partition_count
 from contrailmq.spark.pull import record_sizes
-from contrailmq.spark.reader import PullPartition, read_partition, subscription
+from contrailmq.spark.reader import PullPartition, check_source, read_partition, subscription
 
 log = logging.getLogger(__name__)
 _LATEST: Final = Position(word=LATEST)
@@ -44,6 +44,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_schema(schema)
+        check_endless(options.ending)
         self._options = options
         self._schema = schema
         self._place = options.starting or _LATEST
@@ -52,6 +53,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[MessageQueue, int] | None = None
         self._told: dict[MessageQueue, int] = {}
         self._open: Brokers | None = None
+        self._is_checked = False
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to the tasks: no connections."""
@@ -69,6 +71,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def find() -> Offset:
             queues = self._brokers.readable_queues(self._options)
+            if "to" not in start and not self._is_checked:
+                check_source(self._brokers, self._options, queues)
+                self._is_checked = True
             end = self._advance.next(
                 start, self._brokers, queues, limit=self._limit(limit), target=self._target
             )
