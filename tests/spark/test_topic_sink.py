@@ -57,7 +57,8 @@ def test_columns_become_fields(spark: Any, cluster: ClusterThread) -> None:
 def test_keys_beyond_ascii_and_keys_as_an_array(spark: Any, cluster: ClusterThread) -> None:
     cluster.create_topic("out", queues=3)
     frame = spark.createDataFrame(
-        [("a", ["schlüssel", "b"]), ("b", ["鍵"]), ("c", [])], "body string, keys array<string>"
+        [("a", ["schlüssel", "b"]), ("b", ["鍵"]), ("c", []), ("d", ["x", None, "y"]), ("e", None)],
+        "body string, keys array<string>",
     )
     _write(frame, cluster, topic="out")
     rows = {bytes(row.body): row for row in _rows(spark, cluster, "out")}
@@ -67,6 +68,7 @@ def test_keys_beyond_ascii_and_keys_as_an_array(spark: Any, cluster: ClusterThre
         row = rows[body]
         assert by_key(queues, key) == MessageQueue("out", row.broker, row.queue_id)
     assert rows[b"c"].keys is None
+    assert (rows[b"d"].keys, rows[b"e"].keys) == ("x y", None)
 
 
 def test_a_topic_column_and_a_round_trip(spark: Any, cluster: ClusterThread) -> None:
@@ -118,9 +120,18 @@ def test_what_cannot_be_written_is_refused(spark: Any, cluster: ClusterThread) -
         body.write.format("rocketmq").mode("overwrite").options(
             nameServers=cluster.name_servers, topic="out"
         ).save()
-    with pytest.raises(Exception, match="a separator in it"):
-        bad = body.selectExpr("body", "map('p', 'a\u0002b') as properties")
-        _write(bad, cluster, topic="out")
+    for columns, text in (
+        (["body", "map('p', 'a\u0002b') as properties"], r"properties\['p'\] .* has a separator"),
+        (["body", "'a\u0001b' as tags"], r"tags 'a.*x01b' has a separator"),
+        (["body", "map('p', repeat('v', 40000)) as properties"], "at most 32767"),
+        (["cast(null as string) as body"], "a row cannot be written: its body is null"),
+        (["body", "map('p', 1) as properties"], "is map<string,int>, expected map<string,string>"),
+        (["body", "array(1) as keys"], "is array<int>, expected string or array<string>"),
+    ):
+        with pytest.raises(Exception, match=text):
+            _write(body.selectExpr(*columns), cluster, topic="out")
+    with pytest.raises(Exception, match="batchSize='5000000': expected at most 4194304"):
+        _write(body, cluster, topic="out", batchSize="5000000")
     assert _rows(spark, cluster, "out") == []
 
 

@@ -129,7 +129,8 @@ class Courier:
             count = self._outbox.queue_count(name)
             for run in rows.runs(name, chosen, queue_count=count, salt=0):
                 flags = options.compression.flags if run.is_compressed else 0
-                self._outbox.add(run, encoder=rows.encoder, base=self._rows, flags=flags)
+                with rows.explained():
+                    self._outbox.add(run, encoder=rows.encoder, base=self._rows, flags=flags)
         self._rows += batch.num_rows
         self._outbox.flush()
 

@@ -136,7 +136,8 @@ def write_rows(
                 count = outbox.queue_count(topic)
                 for run in rows.runs(topic, chosen, queue_count=count, salt=partition):
                     used = flags if run.is_compressed else 0
-                    outbox.add(run, encoder=rows.encoder, base=base, flags=used)
+                    with rows.explained():
+                        outbox.add(run, encoder=rows.encoder, base=base, flags=used)
             base += arrow.num_rows
         outbox.flush()
         return Written(outbox.sent, outbox.skipped)

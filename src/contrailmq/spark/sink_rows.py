@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ _TEXT_COLUMNS: Final = {
     "unique_key": PROPERTY_UNIQUE_KEY,
 }
 _NO_BYTES: Final = b""
+_SEPARATORS: Final = ("\x01", "\x02")  # of names and values in a stored message
+_EXPECTED: Final[dict[type[DataType], str]] = {
+    ArrayType: "array<string>",
+    MapType: "map<string,string>",
+}
 
 
 def check_columns(schema: StructType, *, topic: str | None) -> None:
@@ -54,9 +60,18 @@ def check_columns(schema: StructType, *, topic: str | None) -> None:
     if topic is None and "topic" not in kinds:
         raise ConfigError("give the option topic, or a column topic")
     for name, allowed in wanted.items():
-        if name in kinds and not isinstance(kinds[name], allowed):
-            names = " or ".join(kind.typeName() for kind in allowed)
+        if name in kinds and not (isinstance(kinds[name], allowed) and _has_texts(kinds[name])):
+            names = " or ".join(_EXPECTED.get(kind, kind.typeName()) for kind in allowed)
             raise ConfigError(f"column {name} is {kinds[name].simpleString()}, expected {names}")
+
+
+def _has_texts(kind: DataType) -> bool:
+    """Whether what an array or a map has in it is text, too."""
+    if isinstance(kind, ArrayType):
+        return isinstance(kind.elementType, StringType)
+    if isinstance(kind, MapType):
+        return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
+    return True
 
 
 class Numbering(NamedTuple):
@@ -107,6 +122,33 @@ class RowBatch:
         self.encoder = Encoder(_spans("", body), texts, self._pairs())
         if not (own_keys and "unique_key" in self._columns):
             self.encoder.number(numbering.origin, numbering.time, base)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What the encoder says against a row, as an error that names column and value."""
+        try:
+            yield
+        except ValueError:
+            if self.encoder.bad_row < 0:
+                raise
+            raise ConfigError(
+                f"a row cannot be written: {self._fault(self.encoder.bad_row)}"
+            ) from None
+
+    def _fault(self, row: int) -> str:
+        values = {name: column[row].as_py() for name, column in self._columns.items()}
+        if values["body"] is None:
+            return "its body is null"
+        texts = {name: values[name] for name in ("tags", "unique_key") if values.get(name)}
+        if self._keys is not None:
+            texts["keys"] = self._keys[row].as_py() or ""
+        for name, value in dict(values.get("properties") or {}).items():
+            texts[f"properties[{name!r}]"] = name + (value or "")
+        for name, text in texts.items():
+            if any(separator in text for separator in _SEPARATORS):
+                return f"{name} {text[:80]!r} has a separator of properties (\\x01, \\x02) in it"
+        size = sum(len(text.encode()) for text in texts.values())
+        return f"its properties are too long: about {size} bytes, at most 32767"
 
     def topics(self, default: str | None) -> Iterator[tuple[str, Any]]:
         """Each topic of the batch with the numbers of its rows; None means all rows."""
@@ -199,6 +241,11 @@ def _ints(buffer: Any, count: int) -> Any:
 def _keys(column: Any) -> Any:
     if column is None or not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         return column
+    if column.flatten().null_count:  # a join with a null in it would be null altogether
+        lists = column.to_pylist()
+        return pa.array(
+            [None if keys is None else " ".join(filter(None, keys)) for keys in lists], pa.string()
+        )
     return pc.binary_join(column, " ")
 
 
