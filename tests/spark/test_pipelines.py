@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,23 @@ def test_sql_over_topics_stores_and_archives(
     with pytest.raises(ConfigError, match="colour"):
         query.run(spark, "select colour from orders", places=[stores])
     spark.catalog.dropTempView("orders")
+
+
+def test_sql_prints_times_as_queries_write_them(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = spark.sql(
+        "select timestamp '2026-01-31 12:00:00.5' as t, 1 as n, timestamp '2026-01-31 00:00' as t"
+    )
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        out = io.StringIO()
+        query.write_rows(frame, out, style="csv")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert out.getvalue() == "t,n,t\n2026-01-31 12:00:00.5,1,2026-01-31 00:00:00\n"
 
 
 def test_sql_prints_tables_csv_and_json(spark: Any) -> None:

@@ -16,6 +16,8 @@ from typing import Any, Final, TextIO
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from contrailmq.admin.output import json_line, write_table
 from contrailmq.errors import ConfigError
@@ -61,8 +63,8 @@ def columns_of(query: str) -> list[str]:
 
 def write_rows(frame: DataFrame, out: TextIO, *, style: str, rows_max: int | None = None) -> int:
     """Print a result as a table, as CSV or as JSON lines; how many rows there were."""
-    limited = frame if rows_max is None else frame.limit(rows_max)
     names = list(frame.columns)
+    limited = _with_times_as_text(frame if rows_max is None else frame.limit(rows_max))
     count = 0
     if style == "table":
         rows = [[_shown(row[i]) for i in range(len(names))] for row in limited.collect()]
@@ -78,6 +80,20 @@ def write_rows(frame: DataFrame, out: TextIO, *, style: str, rows_max: int | Non
             out.write(json_line(dict(zip(names, map(_json_value, values), strict=True))))
         count += 1
     return count
+
+
+def _with_times_as_text(frame: DataFrame) -> DataFrame:
+    """Times as a query writes them, in the session's time zone; Python would show local ones."""
+    fields = frame.schema.fields
+    if not any(isinstance(field.dataType, TimestampType) for field in fields):
+        return frame
+    names = [f"column_{number}" for number in range(len(fields))]  # a query may name two alike
+    return frame.toDF(*names).select(
+        *(
+            F.col(name).cast("string") if isinstance(field.dataType, TimestampType) else name
+            for name, field in zip(names, fields, strict=True)
+        )
+    )
 
 
 def _values(frame: DataFrame) -> Iterator[list[Any]]:
