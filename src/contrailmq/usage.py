@@ -27,11 +27,19 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line, with a guess at what was meant."""
+    """Says what is wrong with a command line in one line, with a guess at what was meant.
+
+    ``rest`` names an argument that is a list: its words may also stand behind and between options.
+    """
+
+    rest: str | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As the original, but what is not known is an error here, where its options are known."""
         found, unknown = super().parse_known_args(args, namespace)
+        if self.rest is not None and not any(word.startswith("-") for word in unknown):
+            setattr(found, self.rest, [*getattr(found, self.rest), *unknown])
+            unknown = []
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._guess(unknown)}")
         return found, unknown

@@ -10,7 +10,9 @@ from contrailmq.admin.client import AdminClient
 from contrailmq.admin.findings import Chart, Severity
 from contrailmq.errors import BrokerError, ContrailError, NetworkError
 from contrailmq.protocol.bodies.route import ClusterInfo
+from contrailmq.protocol.bodies.topic import TopicConfig
 from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.names import is_system_topic
 
 CLOCK_OFF_S: Final = 5
 DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: what is old is deleted at any hour
@@ -88,7 +90,8 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
         chart.add(
             Severity.NOTE, "version", f"brokers differ in version: {', '.join(sorted(versions))}",
             cause="an upgrade is under way, or was left half done",
-            fix="stop the older ones, one at a time, and start the new version over their stores",
+            fix="contrail cluster shows which; stop the older ones, one at a time, and start the "
+            "new version over their stores",
         )  # fmt: skip
     elif versions:
         chart.ok("version", f"all brokers speak {versions.pop()}")
@@ -127,7 +130,8 @@ def _clock(admin: AdminClient, chart: Chart, address: str, table: Mapping[str, s
         chart.add(
             Severity.WARNING, "clock", f"the clock of {address} is off by about {off:+.0f} s",
             cause="no time synchronisation there, or here",
-            fix="run chrony or ntpd; retention, delays and queries by time depend on it",
+            fix="timedatectl set-ntp true there  (or run chrony, ntpd); retention, delays and "
+            "queries by time depend on it",
         )  # fmt: skip
     else:
         chart.ok("clock", f"{address} is on time")
@@ -177,6 +181,30 @@ def _disk(chart: Chart, address: str, table: Mapping[str, str], *, segment: int)
         )  # fmt: skip
     else:
         chart.ok("disk", f"{address}: {ratio:.0%} full")
+
+
+async def examine_routes(admin: AdminClient, chart: Chart, masters: Mapping[str, str]) -> None:
+    """Topics that brokers have and clients cannot find."""
+    homes: dict[str, tuple[str, TopicConfig]] = {}
+    try:
+        for name, address in masters.items():
+            for topic, config in (await admin.topic_configs(address)).items():
+                homes.setdefault(topic, (name, config))
+        known = set(await admin.topics())
+    except ContrailError:
+        return  # the look at permissions tells why
+    lost = [topic for topic in sorted(homes) if topic not in known and not is_system_topic(topic)]
+    for topic in lost[:10]:
+        name, config = homes[topic]
+        chart.add(
+            Severity.WARNING, "route", f"name servers do not know the topic {topic} of {name}",
+            cause="it was deleted there alone, or its broker registers with other name servers",
+            fix=f"contrail admin updateTopic -b {masters[name]} -t {topic} "
+            f"-r {config.read_queue_nums} -w {config.write_queue_nums} -p {config.perm}  "
+            "(registers it anew; the broker does so by itself every 30 s)",
+        )  # fmt: skip
+    if not lost:
+        chart.ok("route", f"name servers know all {len(homes)} topics of the brokers")
 
 
 async def examine_permissions(admin: AdminClient, chart: Chart, masters: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.examine_uncommitted import Uncommitted, examine_absent, judge, look
-from contrailmq.admin.findings import Chart, Severity
+from contrailmq.admin.findings import Chart, Severity, counted
 from contrailmq.errors import BrokerError, ConsumerNotOnline, ContrailError, NetworkError
 from contrailmq.protocol.bodies.clients import ConsumerConnection
 from contrailmq.protocol.bodies.stats import ConsumeStats
@@ -68,7 +68,7 @@ async def examine_groups(admin: AdminClient, chart: Chart, *, watch_s: float) ->
             if after.is_absent:
                 await examine_absent(admin, chart, group)
         await _dead_letters(admin, chart, group)
-    chart.ok("group", f"{len(groups)} groups examined")
+    chart.ok("group", f"{counted(len(groups), 'group')} examined")
 
 
 async def _visit(admin: AdminClient, group: str) -> GroupVisit | None:
@@ -110,7 +110,8 @@ async def _disagreement(
             chart.add(
                 Severity.PROBLEM, "subscription", f"group {group} disagrees on {topic}: {told}",
                 cause="members of one group must subscribe alike, or messages are lost",
-                fix="give programs that want other messages a group of their own",
+                fix=f"contrail group show {group} lists its members; give programs that want other "
+                "messages a group of their own",
             )  # fmt: skip
     if not chart.has("subscription", at_least=Severity.PROBLEM):
         chart.ok("subscription", f"the {len(members)} members of {group} agree")
@@ -127,10 +128,16 @@ def _progress(chart: Chart, group: str, before: GroupVisit, after: GroupVisit) -
             stuck[queue.topic].append(queue)
     lag = after.stats.total_diff()
     if members == 0 and lag > 0:
+        behind = sorted({
+            queue.topic
+            for queue, now in after.stats.offset_table.items()
+            if now.broker_offset > now.consumer_offset
+        })  # fmt: skip
+        skips = " && ".join(f"contrail group reset {group} {topic} --to last" for topic in behind)
         chart.add(
             Severity.WARNING, "group", f"group {group} is {lag:,} behind, without a member",
             cause="its consumers are not running, or cannot reach the broker",
-            fix=f"start them; or skip: contrail group reset {group} TOPIC --to last",
+            fix=f"start them; or skip: {skips}",
         )  # fmt: skip
         return
     for topic, queues in stuck.items():
@@ -175,8 +182,9 @@ async def _dead_letters(admin: AdminClient, chart: Chart, group: str) -> None:
     count = sum(offset.max_offset - offset.min_offset for offset in stats.values())
     if count:
         chart.add(
-            Severity.NOTE, "dead letter", f"group {group} has {count:,} dead letters",
+            Severity.NOTE, "dead letter", f"group {group} has {counted(count, 'dead letter')}",
             cause="they failed at every attempt",
-            fix=f"contrail tail {topic} --json  (and send them again: | contrail send TOPIC "
-            "--json-lines -)",
+            fix=f"contrail tail {topic} --from first shows them; send them again: "
+            f"contrail pipeline redrive {group}  (or, without Spark, to a topic of yours: "
+            f"contrail tail {topic} --from first --json | contrail send TOPIC --json-lines -)",
         )  # fmt: skip

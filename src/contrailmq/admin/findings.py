@@ -15,6 +15,11 @@ class Severity(enum.Enum):
     PROBLEM = "problem"
 
 
+def counted(number: int, word: str) -> str:
+    """A number of things: ``1 group``, ``2,000 groups``."""
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One result of one check."""

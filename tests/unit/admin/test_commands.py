@@ -150,14 +150,15 @@ def test_nobody_at_home_gets_a_hint() -> None:
 def test_messages_go_in_and_come_out(shell: Shell) -> None:
     shell(topic, "create", "orders", "-q", "2")
     sent = shell.json(
-        send, "orders", "one", "two", "--tags", "paid", "--keys", "k1 k2", "-p", "amount=5"
+        send, "orders", "one", "--tags", "paid", "two", "--keys", "k1 k2", "-p", "amount=5"
     )
     assert [row["status"] for row in sent] == ["SEND_OK", "SEND_OK"]
     lines = (
         b'{"body":{"x":1},"tags":"open","properties":{"amount":"200"}}\n\n{"bodyBase64":"/w=="}\n'
     )
     shell(send, "orders", "--json-lines", "-", source=io.BytesIO(lines))
-    shell(send, "orders", source=io.BytesIO(b"three\nfour\n"))
+    shell(send, "orders", source=io.BytesIO(b"three\n"))
+    shell(send, "orders", "-", source=io.BytesIO(b"four\n"))
     shell(send, "orders", "--whole", source=io.BytesIO(b"five\nsix\n"))
     seen = shell.json(tail, "orders", "--from", "first")
     # Messages of different queues that were stored in the same millisecond may change places.

@@ -38,7 +38,7 @@ def test_a_healthy_cluster(cluster: ClusterThread) -> None:
     code, findings = _examine(cluster.name_servers)
     assert code == 0
     assert [f for f in _bad(findings) if f["check"] != "disk"] == []
-    assert {"name server", "broker", "clock", "disk", "version", "permission"} <= {
+    assert {"name server", "broker", "clock", "disk", "version", "route", "permission"} <= {
         finding["check"] for finding in findings
     }
 
@@ -103,4 +103,6 @@ def test_a_group_left_alone_and_its_dead_letters(cluster: ClusterThread) -> None
     assert code == 0
     found = {finding["check"]: finding for finding in _bad(findings)}
     assert "without a member" in found["group"]["text"]
-    assert "1 dead letters" in found["dead letter"]["text"]
+    assert found["group"]["fix"].endswith("contrail group reset lonely orders --to last")
+    assert "has 1 dead letter" in found["dead letter"]["text"]
+    assert "contrail pipeline redrive lonely" in found["dead letter"]["fix"]

@@ -24,6 +24,8 @@ from contrailmq.blocking import Producer
 from contrailmq.client.settings import World
 from contrailmq.clock import SystemClock
 from contrailmq.protocol.bodies.topic import TopicConfig
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.headers.route import DeleteTopicFromNamesrvRequest
 from contrailmq.testing.cluster import ClusterThread
 
 Finding = dict[str, Any]
@@ -149,6 +151,25 @@ def test_a_disk_without_room_for_the_next_file(
 )
 def test_the_free_room_a_broker_tells(told: str, size: int | None) -> None:
     assert examine_cluster.free_size(told) == size
+
+
+def test_a_topic_that_name_servers_do_not_know(start: Callable[..., ClusterThread]) -> None:
+    cluster = start()
+    cluster.create_topic("orders", queues=1)
+
+    async def forget() -> None:
+        async with AdminClient(cluster.name_servers) as admin:
+            header = DeleteTopicFromNamesrvRequest(topic="orders")
+            await admin.ask_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+
+    asyncio.run(forget())
+    [found] = _found(cluster.name_servers, "route")
+    assert found["severity"] == "warning"
+    assert found["text"] == "name servers do not know the topic orders of broker-a"
+    assert (
+        f"contrail admin updateTopic -b {cluster.addresses[0]} -t orders -r 1 -w 1 -p 6"
+        in found["fix"]
+    )
 
 
 def test_what_may_not_be_written(start: Callable[..., ClusterThread]) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from contrailmq import PushConsumer
+from contrailmq import Message, PushConsumer
 from contrailmq.admin import main as admin
 from contrailmq.admin.mqadmin.command import moment_of, moment_text
-from contrailmq.errors import ClientError, ConsumerNotOnline
+from contrailmq.blocking import Producer
+from contrailmq.errors import ClientError, ConsumerNotOnline, UsageError
 from contrailmq.testing.cluster import ClusterThread
 
 
@@ -169,3 +173,55 @@ def test_moments_as_mqadmin_writes_them() -> None:
     assert moment_of(shown.replace(" ", "#").replace(",", ":")) == 1_500_000_000_123
     with pytest.raises(ClientError, match="expected now"):
         moment_of("tomorrow")
+
+
+def test_the_producers_of_a_broker(cluster: ClusterThread) -> None:
+    with Producer("shop", name_servers=cluster.name_servers) as producer:
+        producer.send(Message("orders", b"hello"))
+        [line] = [
+            line
+            for line in _run(cluster, f"producer -b {cluster.addresses[0]}")
+            if line.startswith("producer group (shop) ")
+        ]
+    assert re.fullmatch(
+        r"producer group \(shop\) instance : clientId=\S+,remoteIP=/127\.0\.0\.1:\d+, "
+        r"language=\w+, version=\d+, lastUpdateTimestamp=\d{13}",
+        line,
+    ), line
+
+
+def test_what_is_exported(cluster: ClusterThread, tmp_path: Path) -> None:
+    _run(cluster, "updateTopic -c DefaultCluster -t orders -r 2 -w 3")
+    _run(cluster, "updateSubGroup -c DefaultCluster -g billing -r 5")
+
+    def export(line: str) -> Any:
+        [told] = _run(cluster, f"{line} -f {tmp_path}/made")
+        found = re.fullmatch(rf"export ({tmp_path}/made/\w+\.json) success", told)
+        assert found is not None, told
+        return json.loads(Path(found[1]).read_bytes())
+
+    both = export("exportMetadata -c DefaultCluster")
+    assert set(both) == {"exportTime", "subscriptionGroupTable", "topicConfigTable"}
+    assert list(both["topicConfigTable"]) == ["orders"]
+    assert both["topicConfigTable"]["orders"]["writeQueueNums"] == 3
+    assert both["subscriptionGroupTable"]["billing"]["retryMaxTimes"] == 5
+    assert set(export("exportMetadata -c DefaultCluster -t")) == {"exportTime", "topicConfigTable"}
+    retries = export(f"exportMetadata -b {cluster.addresses[0]} -t -s")["topicConfigTable"]
+    assert set(retries) >= {"orders", *both["topicConfigTable"]}
+    groups = export(f"exportMetadata -b {cluster.addresses[0]} -g")
+    assert list(groups["subscriptionGroupTable"]) == ["billing"]
+    configs = export("exportConfigs -c DefaultCluster")
+    assert configs["clusterScale"] == {
+        "masterBrokerSize": 1, "namesrvSize": 1, "slaveBrokerSize": 0,
+    }  # fmt: skip
+    assert configs["brokerConfigs"]["broker-a"]["brokerRole"] == "ASYNC_MASTER"
+    metrics = export("exportMetrics -c DefaultCluster")
+    quota = metrics["evaluateReport"]["broker-a"]["runtimeQuota"]
+    assert (quota["topicSize"], quota["groupSize"]) == (1, 1)
+    assert set(metrics["totalData"]["totalTps"]) == {
+        "totalNormalInTps", "totalNormalOutTps", "totalScheduleInTps", "totalTransInTps",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="give -c"):
+        _run(cluster, "exportMetadata")
+    with pytest.raises(UsageError, match="with -b give -t"):
+        _run(cluster, f"exportMetadata -b {cluster.addresses[0]}")

@@ -11,9 +11,10 @@ from contrailmq.admin.examine_cluster import (
     examine_brokers,
     examine_name_servers,
     examine_permissions,
+    examine_routes,
 )
 from contrailmq.admin.examine_groups import examine_groups
-from contrailmq.admin.findings import Chart, Finding, Severity
+from contrailmq.admin.findings import Chart, Finding, Severity, counted
 from contrailmq.admin.options import json_option, new_parser, with_admin
 from contrailmq.admin.output import Printer
 from contrailmq.errors import NoRoute
@@ -52,6 +53,7 @@ async def _examine(admin: AdminClient, options: argparse.Namespace, printer: Pri
     if known is not None:
         masters = await examine_brokers(admin, chart, known)
         if masters:
+            await examine_routes(admin, chart, masters)
             await examine_permissions(admin, chart, masters)
             if options.topic is not None:
                 await _topic(admin, chart, options.topic, masters)
@@ -60,8 +62,8 @@ async def _examine(admin: AdminClient, options: argparse.Namespace, printer: Pri
         if finding.severity is not Severity.OK or options.all or printer.as_json:
             _tell(printer, finding)
     counts = {s: sum(f.severity is s for f in chart.findings) for s in Severity}
-    named = [_count(counts[s], s.value) for s in reversed(Severity) if s is not Severity.OK]
-    printer.say(", ".join([*named, f"{_count(counts[Severity.OK], 'check')} well"]))
+    named = [counted(counts[s], s.value) for s in reversed(Severity) if s is not Severity.OK]
+    printer.say(", ".join([*named, f"{counted(counts[Severity.OK], 'check')} well"]))
     return 1 if counts[Severity.PROBLEM] else 0
 
 
@@ -91,10 +93,6 @@ async def _topic(admin: AdminClient, chart: Chart, topic: str, masters: dict[str
             cause="its permission, or the broker's, was taken away",
             fix=f"contrail topic create {topic} --perm rw",
         )  # fmt: skip
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
 
 
 def _tell(printer: Printer, finding: Finding) -> None:

@@ -129,7 +129,7 @@ def _bodies(options: argparse.Namespace, stdin: BinaryIO) -> Iterator[bytes]:
         for path in options.file:
             yield path.read_bytes()
         return
-    if options.body:
+    if options.body and options.body != ["-"]:
         for body in options.body:
             yield body.encode("utf-8", "surrogateescape")
         return
@@ -206,8 +206,9 @@ def parser() -> argparse.ArgumentParser:
     top = new_parser("send", "Send messages.", _EPILOG, connects=True)
     top.add_argument("topic")
     top.add_argument(
-        "body", nargs="*", default=[], help="one message each; without any: lines of stdin"
+        "body", nargs="*", default=[], help="one message each; none, or -: lines of stdin"
     )
+    top.rest = "body"
     source = top.add_mutually_exclusive_group()
     source.add_argument(
         "-f", "--file", nargs="+", type=Path, metavar="FILE", help="one message a file"

@@ -168,6 +168,18 @@ async def _cluster_rt(admin: AdminClient, o: argparse.Namespace, out: TextIO) ->
             out.write(row.format(data.cluster, data.broker_name, average, good, bad))
 
 
+async def _producers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
+    for group, members in sorted((await admin.producers(o.broker)).items()):
+        if not members:
+            out.write(f"producer group ({group}) instances are empty\n")
+        for one in sorted(members, key=lambda one: one.client_id):
+            out.write(
+                f"producer group ({group}) instance : clientId={one.client_id},"
+                f"remoteIP={one.remote_ip}, language={one.language}, version={one.version}, "
+                f"lastUpdateTimestamp={one.last_update_timestamp}\n"
+            )
+
+
 async def _wipe(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address, count in (await admin.wipe_write_permission(o.brokerName)).items():
         out.write(
@@ -253,6 +265,10 @@ COMMANDS: Final = {
          integer(may("s", "size", "bytes", "128")),
          may("c", "clusterName", "cluster name")),
         _cluster_rt,
+    ),
+    "producer": AdminCommand(
+        "Query producer's instances, connection, status, etc.",
+        (need("b", "broker", "broker address"),), _producers,
     ),
     "wipeWritePerm": AdminCommand("Wipe write perm of broker in all name server", (_NAME,), _wipe),
     "addWritePerm": AdminCommand("Add write perm of broker in all name server", (_NAME,), _add),
