@@ -20,9 +20,9 @@ HINT: Final = "(contrail up starts a cluster here; -n or NAMESRV_ADDR names anot
 EXIT_CODES: Final = "exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted"
 
 
-def connection_options(*more_names: str) -> CommandParser:
+def connection_options(*more_names: str) -> argparse.ArgumentParser:
     """A parent parser with what every command that asks a cluster takes."""
-    parent = CommandParser(add_help=False)
+    parent = argparse.ArgumentParser(add_help=False)
     group = parent.add_argument_group("connection")
     group.add_argument(
         "-n", "--namesrv", *more_names, dest="namesrv", metavar="ADDR",
@@ -115,16 +115,26 @@ def with_admin(options: argparse.Namespace, work: Callable[[AdminClient], Awaita
 
 
 def new_parser(
-    prog: str, description: str, epilog: str = "", *, connects: bool = False
-) -> CommandParser:
-    """A parser whose examples keep their lines; the exit codes come last."""
-    return CommandParser(
+    prog: str,
+    description: str,
+    epilog: str = "",
+    *,
+    connects: bool = False,
+    rest: str | None = None,
+) -> argparse.ArgumentParser:
+    """A parser whose examples keep their lines; the exit codes come last.
+
+    ``rest`` is the argument that words behind options belong to.
+    """
+    parser = CommandParser(
         parents=[connection_options()] if connects else [],
         prog=f"contrail {prog}",
         description=description,
         epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES}".lstrip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.rest = rest
+    return parser
 
 
 def sub_command(

@@ -203,12 +203,11 @@ def _property(text: str) -> tuple[str, str]:
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    top = new_parser("send", "Send messages.", _EPILOG, connects=True)
+    top = new_parser("send", "Send messages.", _EPILOG, connects=True, rest="body")
     top.add_argument("topic")
     top.add_argument(
         "body", nargs="*", default=[], help="one message each; none, or -: lines of stdin"
     )
-    top.rest = "body"
     source = top.add_mutually_exclusive_group()
     source.add_argument(
         "-f", "--file", nargs="+", type=Path, metavar="FILE", help="one message a file"
