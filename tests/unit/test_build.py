@@ -74,6 +74,16 @@ def test_an_old_java_is_named(tmp_path: Path) -> None:
     assert "this machine has 11" in asked.stderr
 
 
+def test_what_is_no_python_is_named_in_one_line(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\necho other 9.1\necho its licence\nexit 1\n")
+    other.chmod(0o755)
+    asked = _run("/bin/sh", "scripts/need", "python", env={**os.environ, "PYTHON": str(other)})
+    assert asked.returncode == 1
+    (line,) = asked.stderr.splitlines()
+    assert f"({other} is other 9.1); install it" in line
+
+
 def test_a_compiler_or_a_java_that_was_named_and_is_not_there(tmp_path: Path) -> None:
     """What the caller named is used or complained of; nothing else is taken in its place."""
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "JAVA_HOME")}
