@@ -17,7 +17,7 @@ from contrailmq.pipelines.resend import CHUNK_ROWS, Resend
 from contrailmq.spark.columns import message_schema
 from contrailmq.spark.options import sink_options, source_options
 from contrailmq.spark.reader import TopicReader
-from contrailmq.spark.wire import Wire
+from contrailmq.spark.wire import Wire, command_of
 from contrailmq.testing.cluster import ClusterThread
 
 pytestmark = pytest.mark.spark
@@ -63,7 +63,7 @@ def _lose_answers(monkeypatch: pytest.MonkeyPatch, count: int) -> list[int]:
 
     def receive(wire: Wire) -> Any:
         answers = honest(wire)
-        if len(lost) < count and any("msgId" in one.command.fields for one in answers):
+        if len(lost) < count and any("msgId" in command_of(one).fields for one in answers):
             lost.append(len(answers))
             raise ConnectionLost("the answer is lost")
         return answers

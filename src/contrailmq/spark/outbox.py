@@ -33,7 +33,7 @@ from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience, pause
 from contrailmq.spark.options import BATCH_SIZE_MAX, SinkOptions
 from contrailmq.spark.sink_rows import Numbering, Run
-from contrailmq.spark.wire import Wire
+from contrailmq.spark.wire import Wire, command_of
 
 log = logging.getLogger(__name__)
 
@@ -204,8 +204,8 @@ class Outbox:
         reason: ContrailError | None = None
         for answer in wire.receive():
             found = self._waiting.pop((address, answer.opaque), None)
-            remark = None if answer.code in _STORED else answer.command.remark
-            wire.release(answer.arena)
+            remark = None if answer.code in _STORED else command_of(answer).remark
+            wire.intake.release(answer.arena)
             if found is None:
                 continue
             lane, batch = found

@@ -15,7 +15,8 @@ from contrailmq.protocol.command import Command, Serialization, decode
 
 pytest.importorskip("pyspark")
 
-from contrailmq.spark.wire import Answer, Wire
+from contrailmq._native.pulls import Answer
+from contrailmq.spark.wire import Wire, command_of
 
 pytestmark = pytest.mark.spark
 RESPONSE = 1
@@ -96,8 +97,8 @@ def test_answers_are_those_of_the_ordinary_decoder(
         assert answer.following == int(wanted.fields.get("nextBeginOffset", -1))
         assert bytes(answer.body()) == wanted.body
         wanted.body = b""
-        assert answer.command == wanted
-        peer.wire.release(answer.arena)
+        assert command_of(answer) == wanted
+        peer.wire.intake.release(answer.arena)
 
 
 def test_what_is_no_answer_is_passed_over(peer: Peer) -> None:

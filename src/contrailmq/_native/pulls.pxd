@@ -1,0 +1,132 @@
+import cython
+
+from contrailmq._native cimport raw
+from contrailmq._native.request cimport RequestScan
+
+cdef Py_ssize_t _LENGTH_SIZE, _SPARE_MAX, _RECORD_SIZE_MIN, _QUEUE_OFFSET_AT, _PIECE_SIZE, _FRAME_SIZE_MAX, _NUMBER_SIZE_MAX
+cdef int _RESPONSE_FLAG, _UNDERSTOOD, _INCOMPLETE
+cdef long long _BAD_NUMBER, _NEXT_BEGI, _IN_OFFSET
+cdef Py_ssize_t _IN_FLIGHT_MAX
+cdef double _IN_FLIGHT_SIZE
+cdef long long _STRIDE_FIRST, _STRIDE_MAX, _STRIDE_PATIENCE, _FILTER_COUNT
+
+
+@cython.final
+cdef class Arena:
+    cdef readonly bytearray data
+    cdef readonly object view
+    cdef public Py_ssize_t filled
+    cdef public Py_ssize_t parsed
+    cdef public Py_ssize_t pins
+
+
+@cython.final
+cdef class Answer:
+    cdef readonly Arena arena
+    cdef readonly Py_ssize_t at
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t end
+    cdef public long long code
+    cdef public long long opaque
+    cdef public long long following
+
+
+@cython.final
+cdef class Intake:
+    cdef readonly Arena arena
+    cdef readonly long long opaque
+    cdef Py_ssize_t _arena_size
+    cdef Py_ssize_t _receive_size
+    cdef list _spare
+    cdef RequestScan _scan
+
+    cpdef long long next_opaque(self)
+    @cython.locals(arena=Arena, fresh=Arena, begun=cython.Py_ssize_t, wanted=cython.Py_ssize_t)
+    cpdef Arena room(self)
+    @cython.locals(arena=Arena, index=cython.Py_ssize_t)
+    cdef Arena _take(self, Py_ssize_t size)
+    cpdef object release(self, Arena arena)
+    @cython.locals(arena=Arena, data="const unsigned char*", scan=RequestScan, at=cython.Py_ssize_t, state=cython.int, following=cython.longlong, answer=Answer)
+    cpdef bint parse(self, list answers) except -1
+    @cython.locals(scan=RequestScan, field=cython.int, at=cython.Py_ssize_t)
+    cdef long long _following(self, const unsigned char* data) noexcept
+
+
+@cython.final
+cdef class Body:
+    cdef readonly Arena arena
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t end
+    cdef readonly long long limit
+
+
+@cython.final
+cdef class Chunk:
+    cdef public long long at
+    cdef readonly long long end
+    cdef readonly long long asked
+    cdef readonly list bodies
+
+
+cdef class Line:
+    cdef readonly long long end
+    cdef readonly bint chained
+    cdef readonly object chunks
+    cdef readonly long long next
+    cdef readonly long long given
+    cdef public long long gone_to
+    cdef bytes text
+    cdef Py_ssize_t offset_at
+    cdef Py_ssize_t count_at
+    cdef Py_ssize_t opaque_at
+
+    cpdef bint is_done(self)
+    cpdef object template(self, bytes text, Py_ssize_t offset_at, Py_ssize_t count_at, Py_ssize_t opaque_at)
+    @cython.locals(end=cython.longlong, chunk=Chunk)
+    cpdef Chunk cut(self, long long stride)
+    cpdef object rewind(self)
+
+
+cdef class Flow:
+    cdef readonly dict asked
+    cdef readonly Py_ssize_t ready_size
+    cdef Intake _intake
+    cdef list _lines
+    cdef bint _is_all
+    cdef Py_ssize_t _held_size_max
+    cdef long long _stride
+    cdef long long _answers_since
+    cdef Chunk _probe
+    cdef double _record_size
+    cdef Py_ssize_t _turn
+    cdef Py_ssize_t _front
+    cdef Py_ssize_t _held_size
+    cdef list _parked
+    cdef list _ready
+
+    @cython.locals(answer=Answer, found=tuple, line=Line, chunk=Chunk)
+    cpdef list settle(self, list answers)
+    @cython.locals(start=cython.longlong, size=cython.Py_ssize_t, data="const unsigned char*", first=cython.longlong)
+    cdef bint _take(self, Line line, Chunk chunk, Answer answer) except -1
+    cdef object _learn(self, Chunk chunk, long long count, Py_ssize_t size)
+    @cython.locals(line=Line, chunk=Chunk, body=Body)
+    cpdef object give_out(self)
+    @cython.locals(front=Line, is_full=cython.bint, out=list, found=tuple, most=cython.Py_ssize_t, idle=cython.Py_ssize_t, line=Line, chunk=Chunk)
+    cpdef list plan(self, list again)
+    @cython.locals(stride=cython.longlong)
+    cdef Chunk _cut(self, Line line)
+    @cython.locals(line=Line, chunk=Chunk)
+    cpdef long long note_asked(self, tuple found, long long opaque) except -1
+    @cython.locals(room=cython.Py_ssize_t, found=tuple, line=Line, chunk=Chunk, data=bytearray, target="unsigned char*", text="const unsigned char*", at=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, opaque=cython.longlong, count=cython.longlong)
+    cpdef object encode(self, list out)
+    @cython.locals(ready=list, groups=list, small=list, run=list, size=cython.Py_ssize_t, body=Body, arena=Arena)
+    cpdef list collect(self)
+    @cython.locals(body=Body)
+    cpdef object release(self, list bodies)
+
+
+cdef list _placed(list groups, list small, list run, Py_ssize_t size)
+@cython.locals(is_one=cython.bint, first=Body, body=Body, size=cython.Py_ssize_t, room=cython.Py_ssize_t, data=bytearray, target="unsigned char*", places="long long[::1]", at=cython.Py_ssize_t, start=cython.Py_ssize_t, index=cython.Py_ssize_t)
+cpdef tuple joined(list bodies)
+@cython.locals(end=cython.Py_ssize_t, rest=cython.longlong)
+cdef Py_ssize_t put_number(unsigned char* target, Py_ssize_t at, long long value) noexcept

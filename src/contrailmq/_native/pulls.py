@@ -1,0 +1,511 @@
+"""Answers to pulls: from the bytes of a socket to the records they bring, in the order of a plan.
+
+A broker gives few messages to a pull, so that a task that reads fast has tens of thousands of pulls
+a second to ask for, to note and to put in order.  What has to be done for each is here, compiled;
+``contrailmq.spark.wire`` and ``contrailmq.spark.pull`` say how it works, and do what is rare.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from contrailmq._native import raw
+from contrailmq._native.request import RequestScan
+
+_LENGTH_SIZE = 4
+_RESPONSE_FLAG = 1
+_UNDERSTOOD = 1
+_INCOMPLETE = 0
+_BAD_NUMBER = -0x7FFFFFFFFFFFFFFF
+_FRAME_SIZE_MAX = 16777216
+_NEXT_BEGI = 0x6E65787442656769  # nextBeginOffset: its first and its last eight bytes
+_IN_OFFSET = 0x696E4F6666736574
+_SPARE_MAX = 4
+_RECORD_SIZE_MIN = 91
+_QUEUE_OFFSET_AT = 20
+_IN_FLIGHT_MAX = 256
+_IN_FLIGHT_SIZE = 8388608
+_STRIDE_FIRST = 32
+_STRIDE_MAX = 4096
+_STRIDE_PATIENCE = 512  # answers until a broker that gave little is asked for more again
+_FILTER_COUNT = 1024
+_PIECE_SIZE = 131072  # smaller runs of one arena are copied together
+_NUMBER_SIZE_MAX = 20
+
+
+class Arena:
+    """A buffer that answers are read into; ``pins`` counts those still needed."""
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+        self.view = memoryview(self.data)
+        self.filled = 0
+        self.parsed = 0
+        self.pins = 0
+
+
+class Answer:
+    """What a pull's answer says, and where in the arena frame and body are.
+
+    ``following`` is the next offset to pull from, -1 where the answer does not say.
+    """
+
+    def __init__(self, arena: Arena, at: int, start: int, end: int) -> None:
+        self.arena = arena
+        self.at = at
+        self.start = start
+        self.end = end
+        self.code = 0
+        self.opaque = 0
+        self.following = -1
+
+    def body(self) -> memoryview:
+        """The bytes of the body, as long as the arena is pinned."""
+        return self.arena.view[self.start : self.end]
+
+
+class Intake:
+    """The arenas of one connection, and the answers in them."""
+
+    def __init__(self, arena_size: int, receive_size: int) -> None:
+        self.arena = Arena(arena_size)
+        self.opaque = 0
+        self._arena_size = arena_size
+        self._receive_size = receive_size
+        self._spare: list[Arena] = []
+        self._scan = RequestScan()
+
+    def next_opaque(self) -> int:
+        """A number for the next request."""
+        self.opaque = (self.opaque + 1) & 0x7FFFFFFF
+        return self.opaque
+
+    def room(self) -> Arena:
+        """The arena to read into, with room for the frame that has begun, if one has."""
+        arena = self.arena
+        begun = arena.filled - arena.parsed
+        if arena.pins == 0 and begun == 0:
+            arena.filled = arena.parsed = 0
+            return arena
+        wanted = self._receive_size // 4
+        if begun >= _LENGTH_SIZE:
+            wanted = _LENGTH_SIZE + raw.get_i32(raw.at_address(arena.data), arena.parsed) - begun
+            if wanted < 1:
+                wanted = 1
+            elif wanted > _FRAME_SIZE_MAX:  # for parse to complain of, which looks at eight bytes
+                wanted = 8
+        if len(arena.data) - arena.filled >= wanted:
+            return arena
+        fresh = self._take(max(self._arena_size, wanted + begun))
+        fresh.view[:begun] = arena.view[arena.parsed : arena.filled]
+        fresh.filled = begun
+        arena.filled = arena.parsed
+        self.arena = fresh
+        if arena.pins == 0 and len(self._spare) < _SPARE_MAX:
+            self._spare.append(arena)
+        return fresh
+
+    def _take(self, size: int) -> Arena:
+        for index in range(len(self._spare)):
+            arena = self._spare[index]
+            if len(arena.data) >= size:
+                del self._spare[index]
+                arena.filled = arena.parsed = 0
+                return arena
+        return Arena(size)
+
+    def release(self, arena: Arena) -> None:
+        """Unpin; an arena nobody needs is filled again."""
+        arena.pins -= 1
+        if arena.pins == 0 and arena is not self.arena and len(self._spare) < _SPARE_MAX:
+            self._spare.append(arena)
+
+    def parse(self, answers: list[Answer]) -> bool:
+        """Note the whole answers that have come in, each pins the arena.
+
+        True: at ``parsed`` is a frame, whole or not, that only the ordinary decoder understands.
+        """
+        arena = self.arena
+        data = raw.at_address(arena.data)
+        scan = self._scan
+        at = arena.parsed
+        while arena.filled - at >= _LENGTH_SIZE:
+            state = scan.scan_at(data, at, arena.filled)
+            if state == _INCOMPLETE:
+                break
+            following = _BAD_NUMBER
+            if state == _UNDERSTOOD:
+                following = self._following(data)
+            if following == _BAD_NUMBER:
+                arena.parsed = at
+                return True
+            if scan.flag & _RESPONSE_FLAG:
+                answer = Answer(arena, at, scan.body_at, scan.frame_end)
+                answer.code = scan.code
+                answer.opaque = scan.opaque
+                answer.following = following
+                answers.append(answer)
+                arena.pins += 1
+            at = scan.frame_end
+        arena.parsed = at
+        return False
+
+    def _following(self, data: Any) -> int:
+        scan = self._scan
+        for field in range(scan.field_count):
+            if scan.key_size[field] != 15:
+                continue
+            at = scan.key_at[field]
+            if raw.get_i64(data, at) == _NEXT_BEGI and raw.get_i64(data, at + 7) == _IN_OFFSET:
+                return scan.number_at(data, scan.value_at[field], scan.value_size[field])
+        return -1
+
+
+class Body:
+    """Records of an answer; those from the queue offset ``limit`` on are not wanted."""
+
+    def __init__(self, arena: Arena, start: int, end: int, limit: int) -> None:
+        self.arena = arena
+        self.start = start
+        self.end = end
+        self.limit = limit
+
+
+class Chunk:
+    """Offsets ``at`` to before ``end``; ``bodies`` came in and were not given out yet."""
+
+    def __init__(self, at: int, end: int) -> None:
+        self.at = at
+        self.end = end
+        self.asked = 0
+        self.bodies: list[Body] = []
+
+
+class Line:
+    """A range of a queue on its way: its chunks under way, and where the next one begins.
+
+    A request is ``text`` with offset, count and its number put in at three places.
+    """
+
+    def __init__(self, start: int, end: int, chained: bool) -> None:
+        self.end = end
+        self.chained = chained
+        self.chunks: deque[Chunk] = deque()
+        self.next = start
+        self.given = start  # everything before was given out
+        self.gone_to = start  # everything before was given out, or said to be deleted
+        self.text = b""
+        self.offset_at = self.count_at = self.opaque_at = 0
+
+    def is_done(self) -> bool:
+        """Whether everything was asked for and given out."""
+        return self.next >= self.end and not self.chunks
+
+    def template(self, text: bytes, offset_at: int, count_at: int, opaque_at: int) -> None:
+        """Say how a request looks."""
+        if not 0 <= offset_at <= count_at <= opaque_at <= len(text):
+            raise ValueError(f"places {offset_at}, {count_at}, {opaque_at} of {len(text)}")
+        self.text = text
+        self.offset_at = offset_at
+        self.count_at = count_at
+        self.opaque_at = opaque_at
+
+    def cut(self, stride: int) -> Chunk | None:
+        """The next chunk to ask for."""
+        if self.next >= self.end:
+            return None
+        end = self.end
+        if not self.chained and end - self.next > stride:
+            end = self.next + stride
+        chunk = Chunk(self.next, end)
+        self.chunks.append(chunk)
+        self.next = end
+        return chunk
+
+    def rewind(self) -> None:
+        """Forget what is under way: the connection is gone."""
+        if self.chunks:
+            self.next = self.given
+            self.chunks.clear()
+
+
+Asked = tuple[Line, Chunk]
+
+
+class Flow:
+    """The pulls of one connection: what to ask, what came, what is next in order."""
+
+    def __init__(self, intake: Intake, lines: list[Any], is_all: bool, held_size_max: int) -> None:
+        self.asked: dict[int, Asked] = {}
+        self.ready_size = 0
+        self._intake = intake
+        self._lines: list[Line] = lines
+        self._is_all = is_all
+        self._held_size_max = held_size_max
+        self._stride = _STRIDE_FIRST
+        self._answers_since = _STRIDE_PATIENCE  # since one fell short of what was asked
+        self._probe: Chunk | None = None  # the one that was asked for more than usual
+        self._record_size = 256.0
+        self._turn = 0
+        self._front = 0  # the line whose records are given out
+        self._held_size = 0  # of bodies that were not given out
+        self._parked: list[Asked] = []  # not asked further until they are in front
+        self._ready: list[Body] = []
+
+    def odd(self, line: Line, chunk: Chunk, answer: Answer) -> None:
+        """Take an answer without records, or raise."""
+        raise NotImplementedError
+
+    def gone(self, line: Line, start: int, first: int) -> None:
+        """Say that the broker has nothing from ``start`` to before ``first``."""
+        raise NotImplementedError
+
+    def settle(self, answers: list[Answer]) -> list[Asked]:
+        """Note answers; those nobody asked for go, chunks that are not complete come back."""
+        again: list[Asked] = []
+        for answer in answers:
+            found = self.asked.pop(answer.opaque, None)
+            if found is None:
+                self._intake.release(answer.arena)
+                continue
+            line, chunk = found
+            if not self._take(line, chunk, answer):
+                if chunk is self._probe:
+                    self._probe = None
+                self.odd(line, chunk, answer)
+                self._intake.release(answer.arena)
+            if chunk.at < chunk.end:
+                again.append(found)
+            if line is self._lines[self._front] and chunk is line.chunks[0]:
+                self.give_out()
+        return again
+
+    def _take(self, line: Line, chunk: Chunk, answer: Answer) -> bool:
+        """Keep the records of an answer; False when it has none as they should be."""
+        start = chunk.at
+        size = answer.end - answer.start
+        if answer.code != 0 or answer.following <= start or size < _RECORD_SIZE_MIN:
+            return False
+        if self._is_all:
+            data = raw.at_address(answer.arena.data)
+            first = raw.get_i64(data, answer.start + _QUEUE_OFFSET_AT)
+            if first > start:
+                self.gone(line, start, first)
+            self._learn(chunk, answer.following - start, size)
+        chunk.at = answer.following
+        chunk.bodies.append(Body(answer.arena, answer.start, answer.end, line.end))
+        self._held_size += size
+        return True
+
+    def _learn(self, chunk: Chunk, count: int, size: int) -> None:
+        """Ask for what the broker gives: less when it fell short, more when it gave one more.
+
+        Only one chunk at a time tries for more: a chunk that comes in two answers has its records
+        in two places, and rows are made fast only of many records in one.
+        """
+        self._record_size += (size / count - self._record_size) / 16
+        self._answers_since += 1
+        if count < chunk.asked:
+            self._answers_since = 0
+        if chunk is self._probe:
+            self._probe = None
+            if count > chunk.asked:
+                count = chunk.asked
+            if count > self._stride:
+                self._stride = count
+        elif count < chunk.asked:
+            self._stride = count
+
+    def give_out(self) -> None:
+        """Move what is next in order to the records ready for decoding."""
+        while self._front < len(self._lines):
+            line = self._lines[self._front]
+            while line.chunks:
+                chunk = line.chunks[0]
+                for body in chunk.bodies:
+                    self._ready.append(body)
+                    self.ready_size += body.end - body.start
+                    self._held_size -= body.end - body.start
+                chunk.bodies.clear()
+                line.given = chunk.at if chunk.at < line.end else line.end
+                if chunk.at < chunk.end:
+                    return
+                line.chunks.popleft()
+            if line.next < line.end or self._front == len(self._lines) - 1:
+                return
+            self._front += 1
+
+    def plan(self, again: list[Asked]) -> list[Asked]:
+        """What to ask now: the rest of some chunks, and as many new ones as may be under way."""
+        front = self._lines[self._front]
+        is_full = self._held_size >= self._held_size_max
+        out: list[Asked] = []
+        if self._parked or is_full:
+            again = self._parked + again
+            self._parked = []
+            for found in again:
+                if is_full and found[0] is not front:
+                    self._parked.append(found)
+                else:
+                    out.append(found)
+        else:
+            out = again
+        most = int(_IN_FLIGHT_SIZE / max(1.0, self._stride * self._record_size))
+        if most > _IN_FLIGHT_MAX:
+            most = _IN_FLIGHT_MAX
+        if most < 4:
+            most = 4
+        idle = 0
+        while len(self.asked) + len(out) < most and idle < len(self._lines):
+            line = self._lines[self._turn % len(self._lines)]
+            chunk = None
+            if not is_full or line is front:
+                chunk = self._cut(line)
+            if chunk is None:
+                self._turn += 1
+                idle += 1
+                continue
+            if line.chained:
+                self._turn += 1
+            idle = 0
+            out.append((line, chunk))
+        return out
+
+    def _cut(self, line: Line) -> Chunk | None:
+        """The next chunk of a line; one of them is larger when it is time to try for more."""
+        stride = self._stride
+        if line.chained or stride >= _STRIDE_MAX:
+            return line.cut(stride)
+        if self._probe is not None or self._answers_since < _STRIDE_PATIENCE:
+            return line.cut(stride)
+        self._probe = line.cut(2 * stride if 2 * stride < _STRIDE_MAX else _STRIDE_MAX)
+        return self._probe
+
+    def note_asked(self, found: Asked, opaque: int) -> int:
+        """A chunk goes out as a request of this number; how many messages it asks for."""
+        line, chunk = found
+        chunk.asked = _FILTER_COUNT if line.chained else chunk.end - chunk.at
+        self.asked[opaque] = found
+        return chunk.asked
+
+    def encode(self, out: list[Asked]) -> memoryview:
+        """The requests for some chunks, by the templates of their lines."""
+        room = 0
+        for found in out:
+            line = found[0]
+            room += 8 + len(line.text) + 3 * _NUMBER_SIZE_MAX
+        data = bytearray(room)
+        target = raw.at_address(data)
+        at = 0
+        for found in out:
+            line, chunk = found
+            opaque = self._intake.next_opaque()
+            count = self.note_asked(found, opaque)
+            text = raw.at_address(line.text)
+            start = at
+            at += 8
+            raw.copy_bytes(target, at, text, 0, line.offset_at)
+            at = put_number(target, at + line.offset_at, chunk.at)
+            size = line.count_at - line.offset_at
+            raw.copy_bytes(target, at, text, line.offset_at, size)
+            at = put_number(target, at + size, count)
+            size = line.opaque_at - line.count_at
+            raw.copy_bytes(target, at, text, line.count_at, size)
+            at = put_number(target, at + size, opaque)
+            size = len(line.text) - line.opaque_at
+            raw.copy_bytes(target, at, text, line.opaque_at, size)
+            at += size
+            raw.put_u32(target, start, at - start - 4)
+            raw.put_u32(target, start + 4, at - start - 8)
+        return memoryview(data)[:at]
+
+    def collect(self) -> list[list[Body]]:
+        """What is ready, in order: groups of bodies of one arena, or of small pieces of several."""
+        ready = self._ready
+        self._ready = []
+        self.ready_size = 0
+        groups: list[list[Body]] = []
+        small: list[Body] = []
+        run: list[Body] = []
+        arena: Arena | None = None
+        size = 0
+        for body in ready:
+            if run and body.arena is not arena:
+                small = _placed(groups, small, run, size)
+                run = []
+                size = 0
+            arena = body.arena
+            run.append(body)
+            size += body.end - body.start
+        if run:
+            small = _placed(groups, small, run, size)
+        if small:
+            groups.append(small)
+        return groups
+
+    def release(self, bodies: list[Body]) -> None:
+        """The rows of these have been made."""
+        for body in bodies:
+            self._intake.release(body.arena)
+
+
+def _placed(groups: list[Any], small: list[Body], run: list[Body], size: int) -> list[Body]:
+    """Put a run among the groups or behind the small ones; what is small now."""
+    if size < _PIECE_SIZE:
+        return small + run
+    if small:
+        groups.append(small)
+    groups.append(run)
+    return []
+
+
+def joined(bodies: list[Body]) -> tuple[bytearray, memoryview, int]:
+    """Bodies in one buffer, copied when they are of several.
+
+    Also where they are in it, as ``find_records`` wants it, and how many records there are at most.
+    """
+    is_one = True
+    first = bodies[0]
+    size = 0
+    room = 0
+    for body in bodies:
+        if body.arena is not first.arena:
+            is_one = False
+        size += body.end - body.start
+        room += (body.end - body.start) // _RECORD_SIZE_MIN + 1
+    data = first.arena.data
+    if not is_one:
+        data = bytearray(size)
+    spans = memoryview(bytearray(24 * len(bodies))).cast("q")
+    places = spans
+    target = raw.at_address(data)
+    at = 0
+    for index in range(len(bodies)):
+        body = bodies[index]
+        start = body.start
+        size = body.end - start
+        if not is_one:
+            raw.copy_bytes(target, at, raw.at_address(body.arena.data), start, size)
+            start = at
+            at += size
+        places[3 * index] = start
+        places[3 * index + 1] = start + size
+        places[3 * index + 2] = body.limit
+    return data, spans, room
+
+
+def put_number(target: Any, at: int, value: int) -> int:
+    """Write a number that is not negative; where it ends."""
+    end = at + 1
+    rest = value // 10
+    while rest:
+        end += 1
+        rest = rest // 10
+    at = end
+    while True:
+        at -= 1
+        target[at] = 48 + value % 10
+        value = value // 10
+        if value == 0:
+            return end
