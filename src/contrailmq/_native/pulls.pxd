@@ -66,6 +66,9 @@ cdef class Chunk:
     cdef readonly long long end
     cdef readonly long long asked
     cdef readonly list bodies
+    cdef readonly list gaps
+
+    cpdef object go_on(self, long long following)
 
 
 cdef class Line:
@@ -74,7 +77,8 @@ cdef class Line:
     cdef readonly object chunks
     cdef readonly long long next
     cdef readonly long long given
-    cdef public long long gone_to
+    cdef long long gone_at
+    cdef long long gone_to
     cdef bytes text
     cdef Py_ssize_t offset_at
     cdef Py_ssize_t count_at
@@ -104,6 +108,7 @@ cdef class Flow:
     cdef list _parked
     cdef list _ready
 
+    cpdef object note_gap(self, Line line, Chunk chunk, long long first)
     @cython.locals(answer=Answer, found=tuple, line=Line, chunk=Chunk)
     cpdef list settle(self, list answers)
     @cython.locals(start=cython.longlong, size=cython.Py_ssize_t, data="const unsigned char*", first=cython.longlong)
@@ -111,6 +116,10 @@ cdef class Flow:
     cdef object _learn(self, Chunk chunk, long long count, Py_ssize_t size)
     @cython.locals(line=Line, chunk=Chunk, body=Body)
     cpdef object give_out(self)
+    @cython.locals(start=cython.longlong, end=cython.longlong)
+    cdef object _say(self, Line line, Chunk chunk)
+    @cython.locals(start=cython.longlong)
+    cdef object _say_gone(self, Line line)
     @cython.locals(front=Line, is_full=cython.bint, out=list, found=tuple, most=cython.Py_ssize_t, idle=cython.Py_ssize_t, line=Line, chunk=Chunk)
     cpdef list plan(self, list again)
     @cython.locals(stride=cython.longlong)

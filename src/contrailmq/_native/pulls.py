@@ -173,13 +173,24 @@ class Body:
 
 
 class Chunk:
-    """Offsets ``at`` to before ``end``; ``bodies`` came in and were not given out yet."""
+    """Offsets ``at`` to before ``end``.
+
+    ``bodies`` came in and were not given out yet, ``gaps`` are known to be gone.
+    """
 
     def __init__(self, at: int, end: int) -> None:
         self.at = at
         self.end = end
         self.asked = 0
         self.bodies: list[Body] = []
+        self.gaps: list[tuple[int, int]] = []
+
+    def go_on(self, following: int) -> None:
+        """Nothing is left to be asked before ``following``.
+
+        Behind what is gone a broker gives the next it has: that is for other chunks to ask.
+        """
+        self.at = following if following < self.end else self.end
 
 
 class Line:
@@ -194,7 +205,7 @@ class Line:
         self.chunks: deque[Chunk] = deque()
         self.next = start
         self.given = start  # everything before was given out
-        self.gone_to = start  # everything before was given out, or said to be deleted
+        self.gone_at = self.gone_to = start  # between these is gone, and was not said yet
         self.text = b""
         self.offset_at = self.count_at = self.opaque_at = 0
 
@@ -257,9 +268,13 @@ class Flow:
         """Take an answer without records, or raise."""
         raise NotImplementedError
 
-    def gone(self, line: Line, start: int, first: int) -> None:
-        """Say that the broker has nothing from ``start`` to before ``first``."""
+    def gone(self, line: Line, start: int, end: int) -> None:
+        """Say that the broker has nothing from ``start`` to before ``end``, or raise."""
         raise NotImplementedError
+
+    def note_gap(self, line: Line, chunk: Chunk, first: int) -> None:
+        """The broker has nothing of this chunk before ``first``."""
+        chunk.gaps.append((chunk.at, first if first < chunk.end else chunk.end))
 
     def settle(self, answers: list[Answer]) -> list[Asked]:
         """Note answers; those nobody asked for go, chunks that are not complete come back."""
@@ -291,10 +306,11 @@ class Flow:
             data = raw.at_address(answer.arena.data)
             first = raw.get_i64(data, answer.start + _QUEUE_OFFSET_AT)
             if first > start:
-                self.gone(line, start, first)
-            self._learn(chunk, answer.following - start, size)
-        chunk.at = answer.following
-        chunk.bodies.append(Body(answer.arena, answer.start, answer.end, line.end))
+                self.note_gap(line, chunk, first)
+            else:
+                self._learn(chunk, answer.following - start, size)
+        chunk.go_on(answer.following)
+        chunk.bodies.append(Body(answer.arena, answer.start, answer.end, chunk.end))
         self._held_size += size
         return True
 
@@ -328,13 +344,32 @@ class Flow:
                     self.ready_size += body.end - body.start
                     self._held_size -= body.end - body.start
                 chunk.bodies.clear()
-                line.given = chunk.at if chunk.at < line.end else line.end
+                line.given = chunk.at
+                if chunk.gaps or line.gone_at < line.gone_to:
+                    self._say(line, chunk)
                 if chunk.at < chunk.end:
                     return
                 line.chunks.popleft()
             if line.next < line.end or self._front == len(self._lines) - 1:
                 return
             self._front += 1
+
+    def _say(self, line: Line, chunk: Chunk) -> None:
+        """Say what is gone in one piece, when it is known how far it reaches."""
+        for start, end in chunk.gaps:
+            if start != line.gone_to or line.gone_at == line.gone_to:
+                self._say_gone(line)
+                line.gone_at = start
+            line.gone_to = end
+        chunk.gaps.clear()
+        if line.gone_to < chunk.at or chunk.at >= line.end:
+            self._say_gone(line)
+
+    def _say_gone(self, line: Line) -> None:
+        start = line.gone_at
+        line.gone_at = line.gone_to
+        if start < line.gone_to:
+            self.gone(line, start, line.gone_to)
 
     def plan(self, again: list[Asked]) -> list[Asked]:
         """What to ask now: the rest of some chunks, and as many new ones as may be under way."""

@@ -37,14 +37,14 @@ class Losses:
     """What to do about losses: fail, or log and go on behind them."""
 
     def __init__(self, *, fail: bool, wait_s: float = 5.0, clock: Clock | None = None) -> None:
-        self._fail = fail
+        self.fail = fail
         self._wait_ms = int(wait_s * 1000)
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._seen: dict[MessageQueue, int] = {}
 
     def note(self, loss: DataLoss) -> None:
         """Raise MessagesLost, or write it to the log."""
-        if self._fail:
+        if self.fail:
             raise MessagesLost(
                 f"{loss}; to go on behind them, start anew with failOnDataLoss=false"
             )

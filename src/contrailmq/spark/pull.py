@@ -178,12 +178,12 @@ class _Flow(pulls.Flow):
             if following <= start:
                 raise _TryLater(f"{line.part.queue}: nothing at {start} yet")
             if self._subscription.is_all:  # nobody filtered: the log has lost them, and the queue
-                self.gone(line, start, following)  # does not know it yet
-            chunk.at = following
+                self.note_gap(line, chunk, following)  # does not know it yet
+            chunk.go_on(following)
             return
         if code == ResponseCode.PULL_OFFSET_MOVED and following > start:
-            self.gone(line, start, following)
-            chunk.at = min(following, chunk.end)
+            self.note_gap(line, chunk, following)
+            chunk.go_on(following)
             return
         if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
             self._not_there(line, chunk, start)
@@ -194,13 +194,17 @@ class _Flow(pulls.Flow):
         error.add_note(f"pulling {line.part.queue} at {start}")
         raise error
 
-    def gone(self, line: pulls.Line, start: int, first: int) -> None:
-        """The broker has nothing from ``start`` to before ``first``, if that is behind it."""
+    def note_gap(self, line: pulls.Line, chunk: Chunk, first: int) -> None:
+        """The broker has nothing of this chunk before ``first``: at once where that is the end."""
         assert isinstance(line, Line)
-        gone_to, said_to = min(first, line.end), max(start, line.gone_to)
-        if gone_to > said_to:  # said once, not for every chunk of it
-            line.gone_to = gone_to
-            self._losses.note_deleted(line.part.queue, said_to, gone_to)
+        if self._losses.fail:
+            self._losses.note_deleted(line.part.queue, chunk.at, min(first, line.end))
+        super().note_gap(line, chunk, first)
+
+    def gone(self, line: pulls.Line, start: int, end: int) -> None:
+        """Say that the broker has nothing from ``start`` to before ``end``."""
+        assert isinstance(line, Line)
+        self._losses.note_deleted(line.part.queue, start, end)
 
     def _not_there(self, line: Line, chunk: Chunk, start: int) -> None:
         """The broker says the queue ends before what it had when the query was planned."""

@@ -28,9 +28,13 @@ def pulls(request: pytest.FixtureRequest) -> ModuleType:
 
 
 class FakeBroker:
-    """Queues of records; gives at most ``most`` to a pull, in an order of its own."""
+    """Queues of records; gives at most ``most`` to a pull, in an order of its own.
 
-    def __init__(self, sizes: list[int], most: int, seed: int) -> None:
+    What is before ``first`` is gone: a pull there brings what is left.
+    """
+
+    def __init__(self, sizes: list[int], most: int, seed: int, first: int = 0) -> None:
+        self.first = first
         self.sizes = sizes
         self.most = most
         self.random = random.Random(seed)
@@ -52,6 +56,7 @@ class FakeBroker:
         return seen
 
     def _answer(self, queue: int, offset: int, count: int, opaque: int) -> bytes:
+        offset = max(offset, min(self.first, self.sizes[queue] - 1))
         given = min(count, self.sizes[queue] - offset)
         if self.most < given:
             given = self.random.randint(1, self.most)
@@ -130,6 +135,18 @@ def _rows(pulls: ModuleType, flow: Any) -> list[tuple[int, int]]:
     return rows
 
 
+def _flow(pulls: ModuleType) -> Any:
+    class Noting(pulls.Flow):  # type: ignore[misc,name-defined]
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.said: list[tuple[Any, int, int]] = []
+
+        def gone(self, line: Any, start: int, end: int) -> None:
+            self.said.append((line, start, end))
+
+    return Noting
+
+
 def _run(
     pulls: ModuleType,
     broker: FakeBroker,
@@ -140,8 +157,9 @@ def _run(
     step: int,
 ) -> list[tuple[int, int]]:
     chained = lines[0].chained
+    starts = [line.next for line in lines]
     intake = pulls.Intake(arena_size, 4096)
-    flow = pulls.Flow(intake, lines, not chained, held_size_max)
+    flow = _flow(pulls)(intake, lines, not chained, held_size_max)
     found: list[tuple[int, int]] = []
     flow.give_out()
     out = flow.plan([])
@@ -156,6 +174,12 @@ def _run(
             found += _rows(pulls, flow)
     found += _rows(pulls, flow)
     assert all(line.is_done() for line in lines)
+    if not chained:  # filtered, nobody knows what is gone
+        assert flow.said == [
+            (line, start, min(line.end, broker.first))
+            for line, start in zip(lines, starts, strict=True)
+            if start < min(line.end, broker.first)
+        ]
     return found
 
 
@@ -168,6 +192,7 @@ def _run(
     arena_size=st.sampled_from([300, 5000, 1 << 20]),
     chained=st.booleans(),
     step=st.sampled_from([11, 700, 100_000]),
+    first=st.sampled_from([0, 0, 20, 200]),
 )
 @settings(max_examples=60, deadline=None)
 def test_all_records_come_once_and_in_order(
@@ -179,16 +204,19 @@ def test_all_records_come_once_and_in_order(
     arena_size: int,
     chained: bool,
     step: int,
+    first: int,
 ) -> None:
     pulls = MODULES[build]
     ranges = [(start, start + count) for start, count in ranges]
     # The queues go on behind the ranges: what a filtered pull brings of that is left out.
-    broker = FakeBroker([end + 50 for _, end in ranges], most, seed)
+    broker = FakeBroker([end + 50 for _, end in ranges], most, seed, first)
     lines = _lines(pulls, ranges, chained=chained)
     found = _run(
         pulls, broker, lines, held_size_max=held_size_max, arena_size=arena_size, step=step
     )
-    assert found == [(q, at) for q, (start, end) in enumerate(ranges) for at in range(start, end)]
+    assert found == [
+        (q, at) for q, (start, end) in enumerate(ranges) for at in range(max(start, first), end)
+    ]
 
 
 def test_one_chunk_at_a_time_tries_for_more(pulls: ModuleType) -> None:
@@ -217,8 +245,8 @@ def test_answers_nobody_waits_for_and_odd_ones(pulls: ModuleType) -> None:
             seen.append((chunk.at, answer.code, answer.following, bytes(answer.body())))
             chunk.at = chunk.end
 
-        def gone(self, line: Any, start: int, first: int) -> None:
-            seen.append((start, first))
+        def gone(self, line: Any, start: int, end: int) -> None:
+            seen.append((start, end))
 
     intake = pulls.Intake(1 << 16, 4096)
     lines = _lines(pulls, [(5, 10), (0, 3)], chained=False)
