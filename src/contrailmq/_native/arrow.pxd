@@ -10,6 +10,9 @@ cdef Py_ssize_t _RECORD_SIZE_MIN
 cdef Py_ssize_t _QUEUE_OFFSET_AT
 cdef int _LEFT_OUT
 cdef Py_ssize_t _AHEAD
+cdef Py_ssize_t _BLOCK
+cdef Py_ssize_t _LINE
+cdef Py_ssize_t _LINES
 
 @cython.locals(room=Py_ssize_t, count=Py_ssize_t, source="const unsigned char*", span=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, limit=cython.longlong, size=Py_ssize_t)
 cpdef tuple find_records(const unsigned char[::1] data, const long long[::1] spans, long long[::1] positions)
@@ -19,25 +22,33 @@ cpdef bytearray new_buffer(Py_ssize_t size)
 
 @cython.final
 cdef class Survey:
-    # What was read, for arrow_fill.
+    # What was taken.
     cdef const unsigned char[::1] data
     cdef const unsigned char* source
     cdef Py_ssize_t limit
+    cdef const long long[::1] _positions
+    cdef readonly Py_ssize_t rows
+    cdef readonly bytearray firsts
+    cdef int[::1] _offsets
+    cdef readonly list odd
+    cdef readonly int flags
+    cdef readonly Py_ssize_t damaged
+    cdef Py_ssize_t column_count
+
+    # The block, for arrow_fill.
+    cdef readonly Py_ssize_t first
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t pair_first
+    cdef readonly Py_ssize_t pair_count
     cdef long long* places
     cdef long long* pairs
     cdef long long* hits
-    cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t pair_count
-    cdef readonly bytearray firsts
-    cdef readonly list odd
-    cdef readonly int flags
     cdef readonly long long body_size
     cdef readonly long long topic_size
-    cdef readonly long long name_size
-    cdef readonly long long value_size
+    cdef readonly long long names_size
+    cdef readonly long long values_size
     cdef readonly Py_ssize_t born_v6
     cdef readonly Py_ssize_t store_v6
-    cdef Py_ssize_t column_count
 
     # Names, and what is to be done with their pairs.
     cdef const unsigned char[::1] _names
@@ -50,9 +61,7 @@ cdef class Survey:
     cdef long long[::1] _place_memory
     cdef long long[::1] _pair_memory
     cdef long long[::1] _hit_memory
-    cdef Py_ssize_t _place_room
     cdef Py_ssize_t _pair_room
-    cdef Py_ssize_t _hit_room
     cdef long long[::1] _sums
 
     # The last record.
@@ -60,18 +69,24 @@ cdef class Survey:
     cdef Py_ssize_t _model_count
     cdef Py_ssize_t _topic_at
     cdef Py_ssize_t _topic_length
+    cdef Py_ssize_t _size
     cdef Py_ssize_t _end
     cdef int _flags
 
-    cpdef release(self)
+    cpdef void begin(self, const unsigned char[::1] data, const long long[::1] positions)
 
-    @cython.locals(count=Py_ssize_t, places="long long*", firsts="int[::1]", index=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, found=cython.int)
-    cpdef Py_ssize_t read(self, const unsigned char[::1] data, const long long[::1] positions) except -2
+    cpdef void release(self)
 
-    cpdef tuple value_sizes(self, Py_ssize_t column)
+    @cython.locals(last=Py_ssize_t, row=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, found=cython.int)
+    cpdef bint more(self) except -1
+
+    cpdef Py_ssize_t value_size(self, Py_ssize_t column) except -1
 
     @cython.locals(index=Py_ssize_t)
-    cdef void _begin(self, const unsigned char[::1] data, Py_ssize_t count)
+    cdef void _begin_block(self) noexcept
+
+    @cython.locals(at=Py_ssize_t, end=Py_ssize_t)
+    cdef void _prefetch(self, Py_ssize_t row) noexcept
 
     @cython.locals(source="const unsigned char*", places="long long*", size=Py_ssize_t, magic=cython.uint, end=Py_ssize_t, flags=cython.int, place=Py_ssize_t, width=Py_ssize_t, body=Py_ssize_t, topic=Py_ssize_t)
     cdef Py_ssize_t _locate(self, Py_ssize_t at, Py_ssize_t slot) noexcept

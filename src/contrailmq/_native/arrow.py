@@ -1,11 +1,12 @@
 """Records surveyed for Arrow columns: where their parts and pairs are, without an object a record.
 
-``find_records`` finds where records begin.  A ``Survey`` goes over records once: it checks each,
-writes where its parts are (a *place* of six numbers), where its pairs are (name, value,
-end; the last of equal names wins) and where the values of some names are (*hits*), adds up the
-sizes of all columns, and notes which records are *odd*: a compressed body, or text that is not
-UTF-8.  Odd ones have to be replaced before columns are made, since Arrow's text must be UTF-8.
-The functions of ``arrow_fill`` then write one column each.
+``find_records`` finds where records begin.  A ``Survey`` goes over records block by block: it
+checks each, writes where its parts are (a *place* of six numbers), where its pairs are (name,
+value, end; the last of equal names wins) and where the values of some names are (*hits*), adds up
+the sizes of the block's columns, and notes which records are *odd*: a compressed body, or text that
+is not UTF-8.  Odd ones have to be replaced, since Arrow's text must be UTF-8.  The columns of
+``arrow_fill`` take what they need of one block before the next is surveyed: a block of records
+stays in the processor's cache, a whole chunk would not.
 
 Neighbours mostly have the same names in the same order.  So the names of the last record that was
 split in full are kept in mind (the *model*): a property string that has only names of the model,
@@ -36,6 +37,9 @@ _RECORD_SIZE_MIN = 91
 _QUEUE_OFFSET_AT = 20
 _LEFT_OUT = 0x80
 _AHEAD = 8
+_BLOCK = 512
+_LINE = 64
+_LINES = 16 * _LINE
 
 
 def find_records(data: Any, spans: Any, positions: Any) -> tuple[int, int]:
@@ -96,42 +100,66 @@ class Survey:
         for size in range(self._longest + 2):
             self._borders[size] = sum(len(name) for name in known if len(name) < size)
         self.column_count = len(columns)
-        self._sums = _numbers(2 * len(columns) + 1)
+        self._sums = _numbers(len(columns))
         self._model = _numbers(3 * _MANY)
-        self._place_room = 0
-        self._place_memory = _numbers(0)
+        self._place_memory = _numbers(_WIDTH * _BLOCK)
         self.places = raw.numbers_at(self._place_memory)
-        self._hit_room = 0
-        self._hit_memory = _numbers(0)
+        self._hit_memory = _numbers(2 * len(columns) * _BLOCK)
         self.hits = raw.numbers_at(self._hit_memory)
-        self._pair_room = 0
-        self._pair_memory = _numbers(0)
+        self._pair_room = 8 * _BLOCK
+        self._pair_memory = _numbers(3 * self._pair_room)
         self.pairs = raw.numbers_at(self._pair_memory)
         self.release()
 
+    def begin(self, data: Any, positions: Any) -> None:
+        """Take the records at some positions; ``more`` surveys them."""
+        self.release()
+        self.rows = len(positions)
+        self.data = data
+        self.source = raw.at_address(self.data)
+        self.limit = len(data)
+        self._positions = positions
+        self.firsts = raw.new_buffer(4 * (self.rows + 1))
+        self._offsets = memoryview(self.firsts).cast("i")
+        self._offsets[0] = 0
+        self._size = _LINES
+        self._model_count = 0
+        self._topic_at = 0
+        self._topic_length = -1
+
     def release(self) -> None:
-        """Let go of the data: nothing can be filled from it any more."""
+        """Let go of the data: there is nothing more in it."""
         self.data = b""
         self.source = raw.at_address(self.data)
         self.limit = 0
-        self.count = 0
-        self.pair_count = 0
+        self._positions = _numbers(0)
         self.firsts = bytearray(4)
+        self._offsets = memoryview(self.firsts).cast("i")
+        self.rows = 0
+        self.first = 0
+        self.count = 0
+        self.pair_first = 0
+        self.pair_count = 0
+        self.damaged = -1
+        self.flags = 0
+        self.odd: list[int] = []
 
-    def read(self, data: Any, positions: Any) -> int:
-        """Survey the records at some positions; the index of the first damaged one, or -1."""
-        count = len(positions)
-        self._begin(data, count)
-        places = self.places
-        firsts = memoryview(self.firsts).cast("i")
-        for index in range(count):
-            if index + _AHEAD < count:
-                raw.prefetch(self.source, positions[index + _AHEAD])
-            start = self._locate(positions[index], index * _WIDTH)
+    def more(self) -> bool:
+        """Survey the next block; whether there was one, and no damage in it.
+
+        ``damaged`` is then the index of the first damaged record, or -1.
+        """
+        self._begin_block()
+        last = min(self.first + _BLOCK, self.rows)
+        for row in range(self.first, last):
+            self._prefetch(row + _AHEAD)
+            index = row - self.first
+            start = self._locate(self._positions[row], index * _WIDTH)
             if start < 0:
-                return index
+                self.damaged = row
+                self.count = 0
+                return False
             end = self._end
-            firsts[index] = self.pair_count
             for at in range(2 * index * self.column_count, 2 * (index + 1) * self.column_count):
                 self.hits[at] = -1
             found = self._match(index, start, end)
@@ -139,48 +167,44 @@ class Survey:
                 self._split(index, start, end)
             if (
                 self._flags & 1
-                or not self._is_topic_text(places[index * _WIDTH + 3], start - 2)
+                or not self._is_topic_text(self.places[index * _WIDTH + 3], start - 2)
                 or (found != 1 and not _is_utf8(self.source, start, end))
             ):
-                self.odd.append(index)
+                self.odd.append(row)
             self._count_hits(2 * index * self.column_count)
-        firsts[count] = self.pair_count
-        self.count = count
-        return -1
+            self._offsets[row + 1] = self.pair_first + self.pair_count
+        self.count = last - self.first
+        return self.count > 0
 
-    def value_sizes(self, column: int) -> tuple[int, int]:
-        """The bytes of all values of one name, and how many records have none."""
+    def value_size(self, column: int) -> int:
+        """The bytes of all values of one name in this block."""
         if column < 0 or column >= self.column_count:
             raise ValueError(f"column {column} of {self.column_count}")
-        return self._sums[2 * column], self.count - self._sums[2 * column + 1]
+        return self._sums[column]
 
-    def _begin(self, data: Any, count: int) -> None:
-        self.release()
-        self.data = data
-        self.source = raw.at_address(data)
-        self.limit = len(data)
-        self.firsts = raw.new_buffer(4 * (count + 1))
-        if self._place_room < count:
-            self._place_room = count + count // 4
-            self._place_memory = _numbers(_WIDTH * self._place_room)
-            self.places = raw.numbers_at(self._place_memory)
-        if self._hit_room < count:
-            self._hit_room = count + count // 4
-            self._hit_memory = _numbers(2 * self.column_count * self._hit_room)
-            self.hits = raw.numbers_at(self._hit_memory)
-        for index in range(2 * self.column_count):
-            self._sums[index] = 0
-        self._model_count = 0
-        self._topic_at = 0
-        self._topic_length = -1
-        self.flags = 0
+    def _begin_block(self) -> None:
+        self.first += self.count
+        self.pair_first += self.pair_count
+        self.count = 0
+        self.pair_count = 0
         self.body_size = 0
         self.topic_size = 0
-        self.name_size = 0
-        self.value_size = 0
+        self.names_size = 0
+        self.values_size = 0
         self.born_v6 = 0
         self.store_v6 = 0
-        self.odd: list[int] = []
+        for index in range(self.column_count):
+            self._sums[index] = 0
+
+    def _prefetch(self, row: int) -> None:
+        """Have a record that will be read soon brought near, all of it if it is not large."""
+        if row >= self.rows:
+            return
+        at = self._positions[row]
+        end = at + min(self._size, _LINES)  # neighbours are mostly of one size
+        while at < end:
+            raw.prefetch(self.source, at)
+            at += _LINE
 
     def _locate(self, at: int, slot: int) -> int:
         """Find the parts of one record; where its property string begins, or -1."""
@@ -221,6 +245,7 @@ class Survey:
         if place + 2 + raw.get_u16(source, place) != end:
             return -1
         self._end = end
+        self._size = size
         self._flags = flags
         self.flags |= flags
         self.born_v6 += (flags >> 4) & 1
@@ -292,8 +317,8 @@ class Survey:
                 start = stop + 1
             block += 64
         self.pair_count = found
-        self.name_size += name_size
-        self.value_size += value_size
+        self.names_size += name_size
+        self.values_size += value_size
         return 1 if high == 0 else 2
 
     def _hit(self, index: int, kind: int, value: int, stop: int) -> None:
@@ -307,8 +332,7 @@ class Survey:
         for column in range(self.column_count):
             at = slot + 2 * column
             if self.hits[at] >= 0:
-                self._sums[2 * column] += self.hits[at + 1] - self.hits[at]
-                self._sums[2 * column + 1] += 1
+                self._sums[column] += self.hits[at + 1] - self.hits[at]
 
     def _make_room(self, count: int) -> None:
         """Room for some pairs more."""
@@ -361,8 +385,8 @@ class Survey:
                 pairs[3 * self.pair_count + 1] = value
                 pairs[3 * self.pair_count + 2] = at
                 self.pair_count += 1
-                self.name_size += value - 1 - start
-                self.value_size += at - value
+                self.names_size += value - 1 - start
+                self.values_size += at - value
 
     def _kind(self, start: int, length: int) -> int:
         """What is to be done with the pairs of a name."""

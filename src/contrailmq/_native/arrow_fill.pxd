@@ -6,31 +6,104 @@ from contrailmq._native.arrow cimport Survey
 cdef Py_ssize_t _WIDTH
 cdef Py_ssize_t _PAIR_WIDTH
 cdef long long _I64_MAX
+cdef long long _SIZE_MAX
+cdef Py_ssize_t _SLACK
 
-@cython.locals(source="const unsigned char*", places="const long long*", index=Py_ssize_t)
-cpdef void fill_i32(Survey survey, Py_ssize_t column, Py_ssize_t shift, int[::1] out)
+@cython.locals(column=Column)
+cpdef void fill(Survey survey, list columns, bint is_plain=*)
 
-@cython.locals(source="const unsigned char*", places="const long long*", index=Py_ssize_t, top=cython.longlong, value=cython.longlong)
-cpdef void fill_i64(Survey survey, Py_ssize_t column, Py_ssize_t shift, long long scale, long long[::1] out)
 
-cpdef void fill_spans(Survey survey, Py_ssize_t column, int[::1] offsets, unsigned char[::1] out)
-cpdef void fill_names(Survey survey, int[::1] offsets, unsigned char[::1] out)
-cpdef void fill_values(Survey survey, int[::1] offsets, unsigned char[::1] out)
-cpdef void fill_hits(Survey survey, Py_ssize_t column, int[::1] offsets, unsigned char[::1] out)
+cdef class Column:
+    cpdef void begin(self, Py_ssize_t rows)
+    cpdef void add(self, Survey survey)
 
-@cython.locals(size=Py_ssize_t, room=Py_ssize_t, count=Py_ssize_t, source="const unsigned char*", limit=Py_ssize_t, target="unsigned char*", index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t)
-cdef void _fill(Survey survey, const long long* numbers, Py_ssize_t width, Py_ssize_t first, Py_ssize_t cut, int[::1] offsets, unsigned char[::1] out)
 
-@cython.locals(hits="const long long*", index=Py_ssize_t)
-cpdef void fill_validity(Survey survey, Py_ssize_t column, unsigned char[::1] validity)
+cdef class Ints(Column):
+    cdef Py_ssize_t _part
+    cdef Py_ssize_t _shift
+    cdef readonly bytearray data
+    cdef int[::1] _out
 
-@cython.locals(count=Py_ssize_t, data="const unsigned char*", places="const long long*", room=Py_ssize_t, size=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t, host=Py_ssize_t, at=Py_ssize_t)
-cpdef Py_ssize_t fill_message_ids(Survey survey, int[::1] offsets, unsigned char[::1] out) except -1
+    @cython.locals(out="int[::1]", places="const long long*", index=Py_ssize_t, at=Py_ssize_t)
+    cpdef void add(self, Survey survey)
+
+
+cdef class Longs(Column):
+    cdef Py_ssize_t _part
+    cdef Py_ssize_t _shift
+    cdef long long _scale
+    cdef readonly bytearray data
+    cdef long long[::1] _out
+
+    @cython.locals(out="long long[::1]", places="const long long*", top=cython.longlong, value=cython.longlong, index=Py_ssize_t, at=Py_ssize_t)
+    cpdef void add(self, Survey survey)
+
+
+cdef class Texts(Column):
+    cdef Py_ssize_t count
+    cdef Py_ssize_t size
+    cdef Py_ssize_t _rows
+    cdef bytearray _offset_memory
+    cdef int[::1] _offsets
+    cdef bytearray _memory
+    cdef unsigned char[::1] _out
+
+    @cython.locals(count=Py_ssize_t, size=Py_ssize_t)
+    cpdef void begin(self, Py_ssize_t rows)
+
+    cpdef tuple take(self)
+
+    cdef void _clear(self, Py_ssize_t count, Py_ssize_t size)
+
+    @cython.locals(done=Py_ssize_t, offsets=bytearray, memory=bytearray)
+    cdef void _make_room(self, Survey survey, Py_ssize_t count, Py_ssize_t size)
+
+    @cython.locals(size=Py_ssize_t, room=Py_ssize_t, source="const unsigned char*", limit=Py_ssize_t, target="unsigned char*", offsets="int[::1]", index=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t)
+    cdef void _append(self, Survey survey, const long long* numbers, Py_ssize_t count, Py_ssize_t width, Py_ssize_t first, Py_ssize_t cut)
+
+
+cdef class Spans(Texts):
+    cdef Py_ssize_t _part
+
+    @cython.locals(size=Py_ssize_t)
+    cpdef void add(self, Survey survey)
+
+
+cdef class Names(Texts):
+    cpdef void add(self, Survey survey)
+
+
+cdef class Values(Texts):
+    cpdef void add(self, Survey survey)
+
+
+cdef class Hits(Texts):
+    cdef Py_ssize_t _column
+    cdef readonly Py_ssize_t gap_count
+    cdef readonly bytearray validity
+
+    cpdef void begin(self, Py_ssize_t rows)
+
+    @cython.locals(step=Py_ssize_t, hits="const long long*", validity="unsigned char[::1]", index=Py_ssize_t, row=Py_ssize_t)
+    cpdef void add(self, Survey survey)
+
+
+cdef class MessageIds(Texts):
+    @cython.locals(data="const unsigned char*", places="const long long*", out="unsigned char[::1]", size=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t, at=Py_ssize_t)
+    cpdef void add(self, Survey survey)
+
+
+cdef class BornHosts(Texts):
+    @cython.locals(data="const unsigned char*", places="const long long*", out="unsigned char[::1]", size=Py_ssize_t, before=Py_ssize_t, before_end=Py_ssize_t, index=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, step=Py_ssize_t)
+    cpdef void add(self, Survey survey)
+
+
+cdef void _require(Py_ssize_t room, Py_ssize_t rows)
 
 cdef unsigned char _hex(int digit) noexcept nogil
 
-@cython.locals(count=Py_ssize_t, data="const unsigned char*", places="const long long*", room=Py_ssize_t, size=Py_ssize_t, before=Py_ssize_t, before_end=Py_ssize_t, index=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, length=Py_ssize_t, step=Py_ssize_t, place=Py_ssize_t, port=cython.longlong)
-cpdef Py_ssize_t fill_born_hosts(Survey survey, int[::1] offsets, unsigned char[::1] out) except -1
+@cython.locals(place=Py_ssize_t, port=cython.longlong)
+cdef Py_ssize_t _host(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, unsigned char[::1] out, Py_ssize_t size) noexcept nogil
 
 @cython.locals(size=Py_ssize_t)
 cdef bint _same_host(const unsigned char* data, Py_ssize_t first, Py_ssize_t first_end, Py_ssize_t second, Py_ssize_t second_end) noexcept nogil
@@ -40,5 +113,3 @@ cdef Py_ssize_t _decimal(long long value, unsigned char[::1] out, Py_ssize_t siz
 
 @cython.locals(shift=cython.int, digit=cython.int)
 cdef Py_ssize_t _hexadecimal(int value, unsigned char[::1] out, Py_ssize_t size) noexcept nogil
-
-cdef void _require(Py_ssize_t there, Py_ssize_t count, Py_ssize_t column)

@@ -1,14 +1,16 @@
-"""Fill Arrow column buffers from records that ``arrow.Survey`` has surveyed.
+"""Arrow columns that take what they need of one block after the other of an ``arrow.Survey``.
 
 What a survey found is trusted here.  Lengths are taken from it, not read again, so bytes that
 change in between (a segment somebody still writes to) change values but never what is read or
-written.
+written.  A column's buffers are fresh for every reading, and are not cleared; texts get as much
+room as those of the last reading needed, and more when that was too little.
 
 Names with an underscore are C constants and C functions in the compiled build.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from contrailmq._native import raw
@@ -16,169 +18,309 @@ from contrailmq._native import raw
 _WIDTH = 6
 _PAIR_WIDTH = 3
 _I64_MAX = 0x7FFFFFFFFFFFFFFF
+_SIZE_MAX = 0x7FFFFFFF  # what a 32-bit offset reaches
+_SLACK = 64  # lets the last values be copied in whole steps too
 
 
-def fill_i32(survey: Any, column: int, shift: int, out: Any) -> None:
-    """A 4-byte number ``shift`` bytes behind one part of each record."""
-    _require(survey.count, len(out), column)
-    source = survey.source
-    places = survey.places
-    for index in range(len(out)):
-        out[index] = raw.get_i32(source, places[index * _WIDTH + column] + shift)
+def fill(survey: Any, columns: Sequence[Column], is_plain: bool = False) -> None:
+    """Survey everything, and fill the columns as long as no record is damaged or odd.
+
+    ``is_plain``: what looks odd is not, for only the flag of its compression is left.
+    """
+    for column in columns:
+        column.begin(survey.rows)
+    while survey.more():
+        if is_plain or not survey.odd:
+            for column in columns:
+                column.add(survey)
 
 
-def fill_i64(survey: Any, column: int, shift: int, scale: int, out: Any) -> None:
-    """An 8-byte number ``shift`` bytes behind one part of each record, times ``scale``.
+class Column:
+    """A column that is being filled; each kind has its own way."""
+
+    def begin(self, rows: int) -> None:
+        """Get ready for so many rows."""
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+
+
+class Ints(Column):
+    """4-byte numbers ``shift`` bytes behind one part of each record."""
+
+    def __init__(self, part: int, shift: int) -> None:
+        self._part = part
+        self._shift = shift
+        self.begin(0)
+
+    def begin(self, rows: int) -> None:
+        """Get ready for so many rows."""
+        self.data = raw.new_buffer(4 * rows)
+        self._out = memoryview(self.data).cast("i")
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+        _require(len(self._out), survey.first + survey.count)
+        out = self._out
+        places = survey.places
+        for index in range(survey.count):
+            at = places[index * _WIDTH + self._part] + self._shift
+            out[survey.first + index] = raw.get_i32(survey.source, at)
+
+
+class Longs(Column):
+    """8-byte numbers ``shift`` bytes behind one part of each record, times ``scale``.
 
     What would be too large then is as large as can be.
     """
-    _require(survey.count, len(out), column)
-    source = survey.source
-    places = survey.places
-    top = _I64_MAX // scale
-    for index in range(len(out)):
-        value = raw.get_i64(source, places[index * _WIDTH + column] + shift)
-        if scale != 1:
-            value = min(max(value, -top), top)
-        out[index] = value * scale
+
+    def __init__(self, part: int, shift: int, scale: int) -> None:
+        self._part = part
+        self._shift = shift
+        self._scale = scale
+        self.begin(0)
+
+    def begin(self, rows: int) -> None:
+        """Get ready for so many rows."""
+        self.data = raw.new_buffer(8 * rows)
+        self._out = memoryview(self.data).cast("q")
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+        _require(len(self._out), survey.first + survey.count)
+        out = self._out
+        places = survey.places
+        top = _I64_MAX // self._scale
+        for index in range(survey.count):
+            at = places[index * _WIDTH + self._part] + self._shift
+            value = raw.get_i64(survey.source, at)
+            if self._scale != 1:
+                value = min(max(value, -top), top)
+            out[survey.first + index] = value * self._scale
 
 
-def fill_spans(survey: Any, column: int, offsets: Any, out: Any) -> None:
+class Texts(Column):
+    """Texts or bytes: offsets and the bytes themselves."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self._rows = 0
+        self._clear(0, 0)
+
+    def begin(self, rows: int) -> None:
+        """Get ready for so many rows, of which each is about as large as those of the last time."""
+        count = self.count * rows // max(self._rows, 1)
+        size = self.size * rows // max(self._rows, 1)
+        self._rows = rows
+        self._clear(count + count // 16 + _SLACK, min(size + size // 16 + _SLACK, _SIZE_MAX))
+
+    def take(self) -> tuple[memoryview, memoryview]:
+        """The offsets and the bytes."""
+        return (
+            memoryview(self._offset_memory)[: 4 * (self.count + 1)],
+            memoryview(self._memory)[: self.size],
+        )
+
+    def _clear(self, count: int, size: int) -> None:
+        self.count = 0
+        self.size = 0
+        self._offset_memory = raw.new_buffer(4 * (count + 1))
+        self._offsets = memoryview(self._offset_memory).cast("i")
+        self._offsets[0] = 0
+        self._memory = raw.new_buffer(size)
+        self._out = self._memory
+
+    def _make_room(self, survey: Any, count: int, size: int) -> None:
+        """Room for so many more values of so many bytes, and for what probably follows."""
+        count += self.count
+        size += self.size
+        done = survey.first + survey.count
+        if size > _SIZE_MAX:
+            raise ValueError(f"column of {size} bytes, at most {_SIZE_MAX}")
+        if len(self._offsets) <= count:
+            count = max(count, count * survey.rows // done)
+            offsets = raw.new_buffer(4 * (count + count // 16 + _SLACK))
+            offsets[: 4 * (self.count + 1)] = self._offset_memory[: 4 * (self.count + 1)]
+            self._offset_memory = offsets
+            self._offsets = memoryview(offsets).cast("i")
+        if len(self._out) < size:
+            size = max(size, size * survey.rows // done)
+            memory = raw.new_buffer(min(size + size // 16 + _SLACK, _SIZE_MAX))
+            memory[: self.size] = memoryview(self._memory)[: self.size]
+            self._memory = memory
+            self._out = memory
+
+    def _append(
+        self, survey: Any, numbers: Any, count: int, width: int, first: int, cut: int
+    ) -> None:
+        """Bytes from one number of each place, pair or hit to the next number; none from -1 on."""
+        size = self.size
+        room = len(self._out)
+        source = survey.source
+        limit = survey.limit
+        target = raw.at_address(self._out)
+        offsets = self._offsets
+        for index in range(count):
+            start = numbers[index * width + first]
+            if start >= 0:
+                length = numbers[index * width + first + 1] - start - cut
+                if length > room - size:
+                    raise ValueError("no room for the bytes of a column")
+                raw.copy_short(target, size, room, source, start, limit, length)
+                size += length
+            offsets[self.count + index + 1] = size
+        self.count += count
+        self.size = size
+
+
+class Spans(Texts):
     """The bytes from one part of each record to the next part: bodies or topics."""
-    _require(survey.count, len(offsets) - 1, column + 1)
-    _fill(survey, survey.places, _WIDTH, column, 0, offsets, out)
+
+    def __init__(self, part: int) -> None:
+        super().__init__()
+        self._part = part
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+        size = survey.body_size if self._part == 1 else survey.topic_size
+        self._make_room(survey, survey.count, size)
+        self._append(survey, survey.places, survey.count, _WIDTH, self._part, 0)
 
 
-def fill_names(survey: Any, offsets: Any, out: Any) -> None:
+class Names(Texts):
     """The names of all pairs."""
-    _require(survey.pair_count, len(offsets) - 1, 0)
-    # A name ends one byte before its value begins.
-    _fill(survey, survey.pairs, _PAIR_WIDTH, 0, 1, offsets, out)
+
+    def add(self, survey: Any) -> None:
+        """Take the pairs of a block."""
+        self._make_room(survey, survey.pair_count, survey.names_size)
+        # A name ends one byte before its value begins.
+        self._append(survey, survey.pairs, survey.pair_count, _PAIR_WIDTH, 0, 1)
 
 
-def fill_values(survey: Any, offsets: Any, out: Any) -> None:
+class Values(Texts):
     """The values of all pairs."""
-    _require(survey.pair_count, len(offsets) - 1, 0)
-    _fill(survey, survey.pairs, _PAIR_WIDTH, 1, 0, offsets, out)
+
+    def add(self, survey: Any) -> None:
+        """Take the pairs of a block."""
+        self._make_room(survey, survey.pair_count, survey.values_size)
+        self._append(survey, survey.pairs, survey.pair_count, _PAIR_WIDTH, 1, 0)
 
 
-def fill_hits(survey: Any, column: int, offsets: Any, out: Any) -> None:
-    """The values of one name, as a text column; its gaps are empty."""
-    _require(survey.count, len(offsets) - 1, 0)
-    survey.value_sizes(column)  # refuses a column it does not have
-    _fill(survey, survey.hits, 2 * survey.column_count, 2 * column, 0, offsets, out)
+class Hits(Texts):
+    """The values of one name; records without one are gaps."""
+
+    def __init__(self, column: int) -> None:
+        super().__init__()
+        self._column = column
+        self.gap_count = 0
+        self.validity = bytearray()
+
+    def begin(self, rows: int) -> None:
+        """Get ready for so many rows."""
+        Texts.begin(self, rows)
+        self.gap_count = 0
+        self.validity = bytearray((rows + 7) // 8)
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+        self._make_room(survey, survey.count, survey.value_size(self._column))
+        _require(8 * len(self.validity), survey.first + survey.count)
+        step = 2 * survey.column_count
+        hits = survey.hits
+        validity = self.validity
+        for index in range(survey.count):
+            row = survey.first + index
+            if hits[index * step + 2 * self._column] < 0:
+                self.gap_count += 1
+            else:
+                validity[row >> 3] |= 1 << (row & 7)
+        self._append(survey, hits, survey.count, step, 2 * self._column, 0)
 
 
-def _fill(
-    survey: Any, numbers: Any, width: int, first: int, cut: int, offsets: Any, out: Any
-) -> None:
-    """Bytes from one number of each row to the next one; none from -1 on."""
-    size = 0
-    room = len(out)
-    count = len(offsets) - 1
-    source = survey.source
-    limit = survey.limit
-    target = raw.at_address(out)
-    for index in range(count):
-        offsets[index] = size
-        start = numbers[index * width + first]
-        if start < 0:
-            continue
-        length = numbers[index * width + first + 1] - start - cut
-        if length > room - size:
-            raise ValueError("no room for the bytes of a column")
-        raw.copy_short(target, size, room, source, start, limit, length)
-        size += length
-    offsets[count] = size
+class MessageIds(Texts):
+    """The offset id of each record: 32 bytes, 56 with IPv6."""
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+        self._make_room(survey, survey.count, 32 * survey.count + 24 * survey.store_v6)
+        data = survey.source
+        places = survey.places
+        out = self._out
+        size = self.size
+        for index in range(survey.count):
+            slot = index * _WIDTH
+            for at in range(places[slot + 5] + 8, places[slot + 1] - 16):
+                out[size] = _hex(data[at] >> 4)
+                out[size + 1] = _hex(data[at] & 15)
+                size += 2
+            for at in range(places[slot] + 28, places[slot] + 36):
+                out[size] = _hex(data[at] >> 4)
+                out[size + 1] = _hex(data[at] & 15)
+                size += 2
+            self._offsets[self.count + index + 1] = size
+        self.count += survey.count
+        self.size = size
 
 
-def fill_validity(survey: Any, column: int, validity: Any) -> None:
-    """One bit a record: whether it has a value of a name.  All bits must be zero before."""
-    survey.value_sizes(column)
-    if len(validity) * 8 < survey.count:
-        raise ValueError(f"no room for {survey.count} bits")
-    hits = survey.hits
-    for index in range(survey.count):
-        if hits[2 * (index * survey.column_count + column)] >= 0:
-            validity[index >> 3] |= 1 << (index & 7)
+class BornHosts(Texts):
+    """``ip:port`` of each producer: at most 27 bytes, 51 with IPv6."""
+
+    def add(self, survey: Any) -> None:
+        """Take the rows of a block."""
+        self._make_room(survey, survey.count, 27 * survey.count + 24 * survey.born_v6)
+        data = survey.source
+        places = survey.places
+        out = self._out
+        size = self.size
+        before = -1
+        before_end = -1
+        for index in range(survey.count):
+            at = places[index * _WIDTH] + 48
+            end = places[index * _WIDTH + 5] - 4
+            if before >= 0 and _same_host(data, before, before_end, at, end):
+                # Neighbours mostly come from one producer: copy its text.
+                start = self._offsets[self.count + index - 1]
+                length = size - start
+                for step in range(length):
+                    out[size + step] = out[start + step]
+                size += length
+            else:
+                before = at
+                before_end = end
+                size = _host(data, at, end, out, size)
+            self._offsets[self.count + index + 1] = size
+        self.count += survey.count
+        self.size = size
 
 
-def fill_message_ids(survey: Any, offsets: Any, out: Any) -> int:
-    """The offset id of each record; answers the bytes used (32 a record, 56 with IPv6)."""
-    count = len(offsets) - 1
-    _require(survey.count, count, 5)
-    data = survey.source
-    places = survey.places
-    room = len(out)
-    size = 0
-    for index in range(count):
-        offsets[index] = size
-        slot = index * _WIDTH
-        host = places[slot + 5] + 8
-        if room - size < 2 * (places[slot + 1] - 8 - host):
-            raise ValueError("no room for the bytes of a column")
-        for at in range(host, places[slot + 1] - 16):
-            out[size] = _hex(data[at] >> 4)
-            out[size + 1] = _hex(data[at] & 15)
-            size += 2
-        for at in range(places[slot] + 28, places[slot] + 36):
-            out[size] = _hex(data[at] >> 4)
-            out[size + 1] = _hex(data[at] & 15)
-            size += 2
-    offsets[count] = size
-    return size
+def _require(room: int, rows: int) -> None:
+    if room < rows:
+        raise ValueError(f"no room for {rows} rows")
 
 
 def _hex(digit: int) -> int:
     return digit + 48 if digit < 10 else digit + 55
 
 
-def fill_born_hosts(survey: Any, offsets: Any, out: Any) -> int:
-    """``ip:port`` of each producer; answers the bytes used (at most 27 a record, 51 with IPv6)."""
-    count = len(offsets) - 1
-    _require(survey.count, count, 5)
-    data = survey.source
-    places = survey.places
-    room = len(out)
-    size = 0
-    before = -1
-    before_end = -1
-    for index in range(count):
-        at = places[index * _WIDTH] + 48
-        end = places[index * _WIDTH + 5] - 4
-        if room - size < (27 if end - at == 4 else 51):
-            raise ValueError("no room for the bytes of a column")
-        if before >= 0 and _same_host(data, before, before_end, at, end):
-            # Neighbours mostly come from one producer: copy its text.
-            start = offsets[index - 1]
-            length = size - start
-            offsets[index] = size
-            for step in range(length):
-                out[size + step] = out[start + step]
-            size += length
-            continue
-        before = at
-        before_end = end
-        offsets[index] = size
-        if end - at == 4:
-            for place in range(at, end):
-                size = _decimal(data[place], out, size)
-                out[size] = 46
-                size += 1
-            out[size - 1] = 58
-        else:
-            for place in range(at, end, 2):
-                size = _hexadecimal((data[place] << 8) | data[place + 1], out, size)
-                out[size] = 58
-                size += 1
-        port = raw.get_i32(data, end)
-        if port < 0:
-            out[size] = 45
+def _host(data: Any, at: int, end: int, out: Any, size: int) -> int:
+    if end - at == 4:
+        for place in range(at, end):
+            size = _decimal(data[place], out, size)
+            out[size] = 46
             size += 1
-            port = -port
-        size = _decimal(port, out, size)
-    offsets[count] = size
-    return size
+        out[size - 1] = 58
+    else:
+        for place in range(at, end, 2):
+            size = _hexadecimal((data[place] << 8) | data[place + 1], out, size)
+            out[size] = 58
+            size += 1
+    port = raw.get_i32(data, end)
+    if port < 0:
+        out[size] = 45
+        size += 1
+        port = -port
+    return _decimal(port, out, size)
 
 
 def _same_host(data: Any, first: int, first_end: int, second: int, second_end: int) -> bool:
@@ -207,8 +349,3 @@ def _hexadecimal(value: int, out: Any, size: int) -> int:
         size += 1
         shift -= 4
     return size
-
-
-def _require(there: int, count: int, column: int) -> None:
-    if there < count or count < 0 or column < 0 or column >= _WIDTH:
-        raise ValueError(f"part {column} of {count} rows, but there are {there}")

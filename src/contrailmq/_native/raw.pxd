@@ -35,12 +35,17 @@ cdef extern from *:
         }
         return size == 0 || (p[0] == q[0] && p[size / 2] == q[size / 2] && p[size - 1] == q[size - 1]);
     }
+    typedef unsigned char contrail_part __attribute__((vector_size(16)));
     /* Up to 256 bytes in steps of 32: what is too much is there to be read, and is written over later. */
     static inline void contrail_copy(unsigned char *p, size_t room, const unsigned char *q, size_t rest, size_t size) {
         size_t at = 0;
-        unsigned char part[32];
+        contrail_part a, b;
         if (size > 256 || size + 32 > room || size + 32 > rest) { memcpy(p, q, size); return; }
-        do { memcpy(part, q + at, 32); memcpy(p + at, part, 32); at += 32; } while (at < size);
+        do {
+            memcpy(&a, q + at, 16); memcpy(&b, q + at + 16, 16);
+            memcpy(p + at, &a, 16); memcpy(p + at + 16, &b, 16);
+            at += 32;
+        } while (at < size);
     }
     /* One bit a byte of 64: those equal to a byte, those beyond ASCII. */
     #if defined(__SSE2__)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from contrailmq._native import arrow, arrow_fill
 from contrailmq.errors import CorruptRecord
@@ -27,29 +27,27 @@ from contrailmq.protocol.properties import (
 )
 from contrailmq.protocol.sysflag import INNER_BATCH
 
-COLUMN_SIZE_MAX: Final = 2**31 - 1  # what a 32-bit offset reaches
-
 
 class NumberColumn(NamedTuple):
     """Numbers of ``width`` bytes each."""
 
     width: int
-    data: bytearray
+    data: Buffer
 
 
 class TextColumn(NamedTuple):
     """Strings or bytes; without ``validity`` there are no gaps."""
 
-    offsets: bytearray
-    data: bytearray
-    validity: bytearray | None = None
+    offsets: Buffer
+    data: Buffer
+    validity: Buffer | None = None
     gap_count: int = 0
 
 
 class MapColumn(NamedTuple):
     """A map a record: ``offsets`` count entries of ``names`` and ``values``."""
 
-    offsets: bytearray
+    offsets: Buffer
     entry_count: int
     names: TextColumn
     values: TextColumn
@@ -108,12 +106,13 @@ class RecordColumns:
         if unknown:
             raise ValueError(f"no such columns: {', '.join(unknown)}")
         self._wanted = tuple(wanted)
-        self._texts = [name for name in self._wanted if name in _PROPERTIES]
+        texts = [name for name in self._wanted if name in _PROPERTIES]
         self._survey = arrow.Survey(
-            [_PROPERTIES[name] for name in self._texts],
+            [_PROPERTIES[name] for name in texts],
             [name.encode() for name in without],
             "properties" in wanted,
         )
+        self._fills = {name: _fills(name, texts) for name in self._wanted}
         self._body_size_max = body_size_max
         self._unfold = unfold
         self.row_count = 0  # of what was read last
@@ -125,31 +124,27 @@ class RecordColumns:
         is; RemoteProtocolError for a compressed body that cannot be restored.
         """
         starts = positions if isinstance(positions, array) else array("q", positions)
+        survey = self._survey
         try:
-            self._locate(data, starts)
+            self._fill(data, starts)
+            if self._unfold is not None and survey.flags & INNER_BATCH:
+                data, starts = self._unfold(data, starts)
+                self._fill(data, starts)
+            if survey.odd:
+                self._fill(*self._repair(data, starts, survey.odd), is_plain=True)
+            self.row_count = survey.rows
             return {name: self._column(name) for name in self._wanted}
         finally:
-            self._survey.release()
+            survey.release()
 
-    def _locate(self, data: Buffer, positions: array[int]) -> None:
-        """Survey the records, or what has to be put in their place."""
+    def _fill(self, data: Buffer, positions: array[int], *, is_plain: bool = False) -> None:
         survey = self._survey
-        self._find(data, positions)
-        if self._unfold is not None and survey.flags & INNER_BATCH:
-            data, positions = self._unfold(data, positions)
-            self._find(data, positions)
-        if survey.odd:
-            data, positions = self._repair(data, positions, survey.odd)
-            self._find(data, positions)
-        most = max(survey.body_size, survey.topic_size, survey.name_size, survey.value_size)
-        if most > COLUMN_SIZE_MAX:
-            raise ValueError(f"column of {most} bytes, at most {COLUMN_SIZE_MAX}")
-        self.row_count = survey.count
-
-    def _find(self, data: Buffer, positions: array[int]) -> None:
-        damaged = self._survey.read(data, positions)
-        if damaged >= 0:
-            position = positions[damaged]
+        survey.begin(data, positions)
+        arrow_fill.fill(
+            survey, [fill for fills in self._fills.values() for fill in fills], is_plain
+        )
+        if survey.damaged >= 0:
+            position = positions[survey.damaged]
             decode_record(data, position)  # says what is wrong there
             raise CorruptRecord(f"no whole record at {position}", offset=position)
 
@@ -172,59 +167,33 @@ class RecordColumns:
         return b"".join(pieces), starts
 
     def _column(self, name: str) -> Column:
-        survey = self._survey
-        if name in _I32:
-            numbers = arrow.new_buffer(4 * survey.count)
-            arrow_fill.fill_i32(survey, *_I32[name], memoryview(numbers).cast("i"))
-            return NumberColumn(4, numbers)
-        if name in _I64:
-            numbers = arrow.new_buffer(8 * survey.count)
-            arrow_fill.fill_i64(survey, *_I64[name], memoryview(numbers).cast("q"))
-            return NumberColumn(8, numbers)
-        if name in _PROPERTIES:
-            return self._property(self._texts.index(name))
-        if name == "properties":
-            return self._map()
-        return self._text(name)
+        fills = self._fills[name]
+        fill = fills[0]
+        if isinstance(fill, arrow_fill.Ints):
+            return NumberColumn(4, fill.data)
+        if isinstance(fill, arrow_fill.Longs):
+            return NumberColumn(8, fill.data)
+        if isinstance(fill, arrow_fill.Hits) and fill.gap_count:
+            return TextColumn(*fill.take(), fill.validity, fill.gap_count)
+        texts = [TextColumn(*text.take()) for text in fills]
+        if name != "properties":
+            return texts[0]
+        return MapColumn(self._survey.firsts, len(texts[0].offsets) // 4 - 1, *texts)
 
-    def _property(self, number: int) -> TextColumn:
-        survey = self._survey
-        size, gaps = survey.value_sizes(number)
-        offsets, text = arrow.new_buffer(4 * (survey.count + 1)), arrow.new_buffer(size)
-        arrow_fill.fill_hits(survey, number, memoryview(offsets).cast("i"), text)
-        if not gaps:
-            return TextColumn(offsets, text)
-        validity = bytearray((survey.count + 7) // 8)
-        arrow_fill.fill_validity(survey, number, validity)
-        return TextColumn(offsets, text, validity, gaps)
 
-    def _text(self, name: str) -> TextColumn:
-        survey = self._survey
-        offsets = arrow.new_buffer(4 * (survey.count + 1))
-        view = memoryview(offsets).cast("i")
-        if name in _SPANS:
-            text = arrow.new_buffer(survey.body_size if name == "body" else survey.topic_size)
-            arrow_fill.fill_spans(survey, _SPANS[name], view, text)
-        elif name == "message_id":
-            text = arrow.new_buffer(32 * survey.count + 24 * survey.store_v6)
-            arrow_fill.fill_message_ids(survey, view, text)
-        else:
-            text = arrow.new_buffer(27 * survey.count + 24 * survey.born_v6)
-            size = arrow_fill.fill_born_hosts(survey, view, text)
-            del text[size:]
-        return TextColumn(offsets, text)
-
-    def _map(self) -> MapColumn:
-        survey = self._survey
-        columns = []
-        for size, fill in (
-            (survey.name_size, arrow_fill.fill_names),
-            (survey.value_size, arrow_fill.fill_values),
-        ):
-            offsets, text = arrow.new_buffer(4 * (survey.pair_count + 1)), arrow.new_buffer(size)
-            fill(survey, memoryview(offsets).cast("i"), text)
-            columns.append(TextColumn(offsets, text))
-        return MapColumn(survey.firsts, survey.pair_count, *columns)
+def _fills(name: str, texts: list[str]) -> list[Any]:
+    """What fills a column; ``texts`` are the columns that are made of one property."""
+    if name in _I32:
+        return [arrow_fill.Ints(*_I32[name])]
+    if name in _I64:
+        return [arrow_fill.Longs(*_I64[name])]
+    if name in _SPANS:
+        return [arrow_fill.Spans(_SPANS[name])]
+    if name in texts:
+        return [arrow_fill.Hits(texts.index(name))]
+    if name == "properties":
+        return [arrow_fill.Names(), arrow_fill.Values()]
+    return [arrow_fill.MessageIds() if name == "message_id" else arrow_fill.BornHosts()]
 
 
 def _plain(record: Record, body_size_max: int, *, with_body: bool) -> bytearray:

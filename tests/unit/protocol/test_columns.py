@@ -7,7 +7,7 @@ import dataclasses
 import mmap
 import sys
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -323,55 +323,89 @@ def test_nothing_is_read_behind_the_data(build: str) -> None:
         assert libc.mprotect(ctypes.c_void_p(start + page), page, 3) == 0
 
 
-def test_nothing_is_written_behind_a_column(build: str) -> None:
-    arrow = native_module("arrow", pure=build == "pure")
-    fill = native_module("arrow_fill", pure=build == "pure")
-    for sizes in ([0], [1, 2, 3], [40, 0, 33], [300, 31, 32, 5], [256, 257, 64]):
-        data = b"".join(bytes(encode_record(**{**FIELDS, "body": b"b" * size})) for size in sizes)
-        survey = arrow.Survey([b"KEYS"])
-        assert survey.read(data, array("q", positions_of(data))) == -1
-        memory = bytearray(b"#" * (sum(sizes) + 64))
-        offsets = array("i", bytes(4 * len(sizes) + 4))
-        with memoryview(memory)[: sum(sizes)] as out:
-            fill.fill_spans(survey, arrow.BODY_AT, offsets, out)
-        assert memory == b"b" * sum(sizes) + b"#" * 64
-        assert list(offsets) == [sum(sizes[:at]) for at in range(len(sizes) + 1)]
+def many_records(sizes: list[int]) -> bytes:
+    """Records of which every third has no key, every fifth no property, some hosts are IPv6."""
+    hosts = (HOST, HOST, bytes(range(20)), bytes.fromhex("0a00000100002a9f"))
+    pieces = []
+    for number, size in enumerate(sizes):
+        pairs = (
+            f"n\x01{number}\x02" if number % 3 == 0 else f"KEYS\x01k{number}\x02n\x01{'v' * size}"
+        )
+        fields = {
+            "body": b"%d" % number * size,
+            "properties": b"" if number % 5 == 0 else pairs.encode(),
+            "born_host": hosts[number % 4],
+            "store_host": hosts[number % 3],
+            "queue_offset": number,
+        }
+        pieces.append(bytes(encode_record(**{**FIELDS, **fields})))
+    return b"".join(pieces)
+
+
+def test_blocks_behind_each_other_and_columns_that_grow(build: str) -> None:
+    """A survey takes 512 records at a time; the columns of the first reading have no room."""
+    reader = RecordColumns(COLUMNS)
+    for sizes in (
+        [number // 100 for number in range(1200)],
+        [3] * 1024,
+        [40 - number // 50 for number in range(1100)],
+        [1] * 511 + [90, 0],
+        [0],
+        [],
+    ):
+        data = many_records(sizes)
+        positions = positions_of(data)
+        assert len(positions) == len(sizes)
+        read = Read(reader.read(data, positions))
+        rows = [wanted_of(decode_record(data, position)) for position in positions]
+        for name in COLUMNS:
+            assert read.values(name) == [row[name] for row in rows], name
+        assert reader.row_count == len(sizes)
+
+
+def test_what_is_odd_or_damaged_in_a_later_block(build: str) -> None:
+    data = many_records([2] * 1100)
+    positions = positions_of(data)
+    odd = bytes(encode_record(**{**FIELDS, "properties": b"KEYS\x01\xff\x02"}))
+    squeezed = {"body": compress(b"z" * 500, Compression.ZLIB), "sys_flag": 1}
+    for change in (odd, bytes(encode_record(**{**FIELDS, **squeezed}))):
+        at = positions[700]
+        changed = data[:at] + change + data[positions[701] :]
+        check(changed, positions_of(changed))
+    broken = bytearray(data)
+    broken[positions[1050] + 4] ^= 1
+    broken[positions[1060] + 4] ^= 1
+    with pytest.raises(CorruptRecord) as refused:
+        RecordColumns(COLUMNS).read(broken, positions)
+    assert refused.value.offset == positions[1050]
 
 
 def test_columns_without_room_are_refused(build: str) -> None:
     arrow = native_module("arrow", pure=build == "pure")
     fill = native_module("arrow_fill", pure=build == "pure")
-    data = bytes(encode_record(**FIELDS))
     survey = arrow.Survey([b"KEYS"])
-    assert survey.read(data, array("q", [0])) == -1
-    ints, longs = array("i", [0] * 3), array("q", [0] * 2)
-    calls: list[Callable[[], object]] = [
-        lambda: fill.fill_i32(survey, arrow.AT, 0, ints),
-        lambda: fill.fill_i64(survey, arrow.AT, 0, 1, longs),
-        lambda: fill.fill_i32(survey, 6, 0, ints[:1]),
-        lambda: fill.fill_spans(survey, arrow.BODY_AT, ints[:2], bytearray(4)),
-        lambda: fill.fill_spans(survey, arrow.BODY_AT, ints, bytearray(99)),
-        lambda: fill.fill_spans(survey, 5, ints[:2], bytearray(99)),
-        lambda: fill.fill_hits(survey, 0, ints[:2], bytearray(1)),
-        lambda: fill.fill_hits(survey, 0, ints, bytearray(99)),
-        lambda: fill.fill_hits(survey, 1, ints[:2], bytearray(99)),
-        lambda: fill.fill_hits(survey, -1, ints[:2], bytearray(99)),
-        lambda: fill.fill_names(survey, array("i", [0] * 5), bytearray(99)),
-        lambda: fill.fill_values(survey, array("i", [0] * 4), bytearray(3)),
-        lambda: fill.fill_names(survey, array("i"), bytearray(3)),
-        lambda: fill.fill_validity(survey, 0, bytearray()),
-        lambda: fill.fill_validity(survey, 1, bytearray(9)),
-        lambda: fill.fill_message_ids(survey, ints, bytearray(99)),
-        lambda: fill.fill_message_ids(survey, ints[:2], bytearray(31)),
-        lambda: fill.fill_born_hosts(survey, ints, bytearray(99)),
-        lambda: fill.fill_born_hosts(survey, ints[:2], bytearray(26)),
-    ]
-    for refused in calls:
-        with pytest.raises(ValueError, match=r"room|there are|column"):
-            refused()
-    survey.release()
-    with pytest.raises(ValueError, match="there are 0"):
-        fill.fill_i32(survey, arrow.AT, 0, ints[:1])
+    assert not survey.more()
+    survey.begin(bytes(encode_record(**FIELDS)), array("q", [0]))
+    assert survey.more()
+    for column in (fill.Ints(arrow.AT, 12), fill.Longs(arrow.AT, 20, 1), fill.Hits(0)):
+        with pytest.raises(ValueError, match="no room for 1 rows"):
+            column.add(survey)
+    for number in (-1, 1):
+        column = fill.Hits(number)
+        column.begin(1)
+        with pytest.raises(ValueError, match=f"column {number} of 1"):
+            column.add(survey)
+    topics = fill.Spans(arrow.TOPIC_AT)
+    topics.add(survey)  # texts get room when they need it
+    topics.add(survey)
+    assert [bytes(part) for part in topics.take()] == [array("i", [0, 1, 2]).tobytes(), b"TT"]
+    if build == "pure":
+        vars(fill)["_SIZE_MAX"] = 11
+        bodies = fill.Spans(arrow.BODY_AT)
+        bodies.add(survey)
+        bodies.add(survey)
+        with pytest.raises(ValueError, match="column of 15 bytes, at most 11"):
+            bodies.add(survey)
 
 
 def test_the_data_is_let_go(build: str) -> None:
