@@ -184,6 +184,7 @@ def test_every_command_of_the_table_loads_and_has_help(name: str) -> None:
     shown = _contrail(name, "--help")
     assert shown.returncode == 0, shown.stderr
     assert re.search(r"\busage\b", shown.stdout, re.IGNORECASE)
+    assert name == "completion" or re.search(r"^exit codes: 0 ", shown.stdout, re.MULTILINE)
 
 
 def test_a_slip_of_the_fingers_gets_a_guess(capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
     found = CommandParser(
         prog="contrail demo",
         description="A tour: cluster, clients and a Spark pipeline, in two minutes.",
+        epilog="exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
     )
     found.add_argument(
         "--orders",

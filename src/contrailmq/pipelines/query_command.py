@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from contrailmq.admin.options import connection_options, name_servers
+from contrailmq.admin.options import EXIT_CODES, connection_options, name_servers
 from contrailmq.client.access import NAME_SERVERS_VARIABLE
 from contrailmq.pipelines.command_options import account, place, settings, spark_options
 from contrailmq.usage import CommandParser, whole
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     top = CommandParser(
         prog="contrail sql",
         description="Spark SQL over topics, store directories and archives.",
-        epilog=_EPILOG,
+        epilog=f"{_EPILOG}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[connection_options(), spark_options()],
     )

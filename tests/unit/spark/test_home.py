@@ -18,7 +18,8 @@ INSTALLED = Path(pyspark.__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def _nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # homes stay until the process ends
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
