@@ -1,63 +1,12 @@
 import cython
 
 from contrailmq._native cimport raw
-from contrailmq._native.request cimport RequestScan
+from contrailmq._native.answers cimport Answer, Arena, Body, Intake
 
-cdef Py_ssize_t _LENGTH_SIZE, _SPARE_MAX, _RECORD_SIZE_MIN, _QUEUE_OFFSET_AT, _PIECE_SIZE, _FRAME_SIZE_MAX, _NUMBER_SIZE_MAX
-cdef int _RESPONSE_FLAG, _UNDERSTOOD, _INCOMPLETE
-cdef long long _BAD_NUMBER, _NEXT_BEGI, _IN_OFFSET
+cdef Py_ssize_t _RECORD_SIZE_MIN, _QUEUE_OFFSET_AT, _PIECE_SIZE, _NUMBER_SIZE_MAX
 cdef Py_ssize_t _IN_FLIGHT_MAX
 cdef double _IN_FLIGHT_SIZE
 cdef long long _STRIDE_FIRST, _STRIDE_MAX, _STRIDE_PATIENCE, _FILTER_COUNT
-
-
-@cython.final
-cdef class Arena:
-    cdef readonly bytearray data
-    cdef readonly object view
-    cdef public Py_ssize_t filled
-    cdef public Py_ssize_t parsed
-    cdef public Py_ssize_t pins
-
-
-@cython.final
-cdef class Answer:
-    cdef readonly Arena arena
-    cdef readonly Py_ssize_t at
-    cdef readonly Py_ssize_t start
-    cdef readonly Py_ssize_t end
-    cdef public long long code
-    cdef public long long opaque
-    cdef public long long following
-
-
-@cython.final
-cdef class Intake:
-    cdef readonly Arena arena
-    cdef readonly long long opaque
-    cdef Py_ssize_t _arena_size
-    cdef Py_ssize_t _receive_size
-    cdef list _spare
-    cdef RequestScan _scan
-
-    cpdef long long next_opaque(self)
-    @cython.locals(arena=Arena, fresh=Arena, begun=cython.Py_ssize_t, wanted=cython.Py_ssize_t)
-    cpdef Arena room(self)
-    @cython.locals(arena=Arena, index=cython.Py_ssize_t)
-    cdef Arena _take(self, Py_ssize_t size)
-    cpdef object release(self, Arena arena)
-    @cython.locals(arena=Arena, data="const unsigned char*", scan=RequestScan, at=cython.Py_ssize_t, state=cython.int, following=cython.longlong, answer=Answer)
-    cpdef bint parse(self, list answers) except -1
-    @cython.locals(scan=RequestScan, field=cython.int, at=cython.Py_ssize_t)
-    cdef long long _following(self, const unsigned char* data) noexcept
-
-
-@cython.final
-cdef class Body:
-    cdef readonly Arena arena
-    cdef readonly Py_ssize_t start
-    cdef readonly Py_ssize_t end
-    cdef readonly long long limit
 
 
 @cython.final
@@ -135,7 +84,5 @@ cdef class Flow:
 
 
 cdef list _placed(list groups, list small, list run, Py_ssize_t size)
-@cython.locals(is_one=cython.bint, first=Body, body=Body, size=cython.Py_ssize_t, room=cython.Py_ssize_t, data=bytearray, target="unsigned char*", places="long long[::1]", at=cython.Py_ssize_t, start=cython.Py_ssize_t, index=cython.Py_ssize_t)
-cpdef tuple joined(list bodies)
 @cython.locals(end=cython.Py_ssize_t, rest=cython.longlong)
 cdef Py_ssize_t put_number(unsigned char* target, Py_ssize_t at, long long value) noexcept

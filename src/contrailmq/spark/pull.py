@@ -12,6 +12,9 @@ in the same order.  What comes of later ranges waits for the first (``HELD_SIZE_
 no more is asked for).  Records are not copied: an answer's body stays in its ``Arena`` until its
 rows are made.
 Pulls are never held at the broker: every offset asked for is there, or is lost.
+
+What is done for each pull is compiled (``_native.pulls``); here are the rare things: ways to a
+broker, losses, refusals, signed requests.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from contrailmq._native import pulls
+from contrailmq._native.answers import Answer, joined
 from contrailmq._native.arrow import find_records
-from contrailmq._native.pulls import Answer, Chunk, joined
+from contrailmq._native.pulls import Chunk
 from contrailmq.errors import ContrailError, NetworkError, RemoteProtocolError, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from contrailmq._native.pulls import Answer, Arena, Intake
+from contrailmq._native.answers import Answer, Arena, Intake
 from contrailmq.client.access import Credentials
 from contrailmq.client.acl import sign
 from contrailmq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout

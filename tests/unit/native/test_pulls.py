@@ -17,8 +17,10 @@ from contrailmq.protocol.message import decode_record, encode_record
 from testkit.builds import BUILDS, native_module
 
 MODULES = {name: native_module("pulls", pure=name == "pure") for name in BUILDS}
+ANSWERS = {MODULES[name]: native_module("answers", pure=name == "pure") for name in BUILDS}
 # What a compiled class offers to compiled callers alone, the plain build needs of its own kind.
-MODULES["pure"].RequestScan = native_module("request", pure=True).RequestScan  # type: ignore[attr-defined]
+ANSWERS[MODULES["pure"]].RequestScan = native_module("request", pure=True).RequestScan  # type: ignore[attr-defined]
+MODULES["pure"].Body = ANSWERS[MODULES["pure"]].Body  # type: ignore[attr-defined]
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
 
 
@@ -124,7 +126,7 @@ def _receive(intake: Any, data: bytes, step: int) -> list[Any]:
 def _rows(pulls: ModuleType, flow: Any) -> list[tuple[int, int]]:
     rows = []
     for bodies in flow.collect():
-        data, spans, room = pulls.joined(bodies)
+        data, spans, room = ANSWERS[pulls].joined(bodies)
         positions = memoryview(bytearray(8 * room)).cast("q")
         count, bad = find_records(data, spans, positions)
         assert bad == -1
@@ -158,7 +160,7 @@ def _run(
 ) -> list[tuple[int, int]]:
     chained = lines[0].chained
     starts = [line.next for line in lines]
-    intake = pulls.Intake(arena_size, 4096)
+    intake = ANSWERS[pulls].Intake(arena_size, 4096)
     flow = _flow(pulls)(intake, lines, not chained, held_size_max)
     found: list[tuple[int, int]] = []
     flow.give_out()
@@ -221,7 +223,7 @@ def test_all_records_come_once_and_in_order(
 
 def test_one_chunk_at_a_time_tries_for_more(pulls: ModuleType) -> None:
     broker = FakeBroker([1_000_000], 10**9, 1)
-    intake = pulls.Intake(1 << 22, 4096)
+    intake = ANSWERS[pulls].Intake(1 << 22, 4096)
     flow = pulls.Flow(intake, _lines(pulls, [(0, 1_000_000)], chained=False), True, 2**30)
     counts = [count for _, _, count in broker.ask(flow.encode(flow.plan([])))]
     assert sorted(counts)[-1] == 64
@@ -248,7 +250,7 @@ def test_answers_nobody_waits_for_and_odd_ones(pulls: ModuleType) -> None:
         def gone(self, line: Any, start: int, end: int) -> None:
             seen.append((start, end))
 
-    intake = pulls.Intake(1 << 16, 4096)
+    intake = ANSWERS[pulls].Intake(1 << 16, 4096)
     lines = _lines(pulls, [(5, 10), (0, 3)], chained=False)
     flow = Kept(intake, lines, True, 2**30)
     flow.encode(flow.plan([]))
@@ -267,19 +269,22 @@ def test_answers_nobody_waits_for_and_odd_ones(pulls: ModuleType) -> None:
 @pytest.mark.parametrize("body", [b"", b"short"])
 def test_a_success_without_records_is_odd(pulls: ModuleType, body: bytes) -> None:
     flow = pulls.Flow(
-        intake := pulls.Intake(4096, 4096), _lines(pulls, [(0, 3)], chained=False), True, 1
+        intake := ANSWERS[pulls].Intake(4096, 4096), _lines(pulls, [(0, 3)], chained=False), True, 1
     )
     flow.encode(flow.plan([]))
     (opaque,) = flow.asked
     answer = Command(0, fields={"nextBeginOffset": "3"}, body=body, opaque=opaque, flag=1)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(ValueError, match="code 0 without records"):
         flow.settle(_receive(intake, answer.encode(), 4096))
 
 
 @pytest.mark.parametrize("value", [0, 1, 9, 10, 12345, 2**31 - 1, 2**62])
 def test_numbers_of_requests(pulls: ModuleType, value: int) -> None:
     flow = pulls.Flow(
-        pulls.Intake(4096, 4096), _lines(pulls, [(value, value + 1)], chained=False), True, 1
+        ANSWERS[pulls].Intake(4096, 4096),
+        _lines(pulls, [(value, value + 1)], chained=False),
+        True,
+        1,
     )
     broker = FakeBroker([2**63], 1, 1)
     assert broker.ask(flow.encode(flow.plan([]))) == [(0, value, 1)]
@@ -292,7 +297,7 @@ def test_places_outside_the_text(pulls: ModuleType) -> None:
 
 
 def test_a_frame_that_says_it_is_huge_gets_no_room(pulls: ModuleType) -> None:
-    intake = pulls.Intake(64, 64)
+    intake = ANSWERS[pulls].Intake(64, 64)
     arena = intake.room()
     arena.view[:4] = (2**31 - 1).to_bytes(4, "big")
     arena.filled = 4
