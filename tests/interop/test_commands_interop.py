@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +30,13 @@ LINES = (
     "queryCq -t orders -q 0 -i 0 -c 2 -b {broker}",
     "printMsg -t orders -d false",
 )
+EXPORTS = {
+    "metadata": "exportMetadata -c DefaultCluster",
+    "topic": "exportMetadata -b {broker} -t -s",
+    "subscriptionGroup": "exportMetadata -b {broker} -g",
+    "configs": "exportConfigs -c DefaultCluster",
+    "metrics": "exportMetrics -c DefaultCluster",
+}
 CHANGES = (
     (re.compile(r"^\d\d:\d\d:\d\d,\d{3} \|-.*\n", re.MULTILINE), ""),  # what logback says
     (re.compile(r"\b\d+\.\d{2,4}\b"), "RATE"),
@@ -71,3 +81,26 @@ def test_the_same_lines(cluster: ClusterThread, mqadmin: Callable[..., str], lin
     theirs = mqadmin("4.9.7", *asked.split(), "-n", cluster.name_servers)
     ours = _comparable(_ours(cluster, asked))
     assert ours == _comparable(theirs)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_the_same_files(
+    cluster: ClusterThread, mqadmin: Callable[..., str], tmp_path: Path, name: str
+) -> None:
+    line = EXPORTS[name].format(broker=cluster.addresses[0])
+
+    def lasting(folder: str) -> Any:
+        """What was written, without moments, rates and the tool's own version."""
+        found = json.loads((tmp_path / folder / f"{name}.json").read_bytes())
+        found.pop("exportTime", None)
+        for broker in found.get("evaluateReport", {}).values():
+            del broker["runtimeVersion"]["rocketmqVersion"]
+            assert set(map(type, broker["runtimeQuota"].pop("tps").values())) == {float}
+        if "totalData" in found:
+            found["totalData"]["totalTps"] = sorted(found["totalData"]["totalTps"])
+        return found
+
+    theirs = f"{line} -f {tmp_path}/theirs -n {cluster.name_servers}"
+    assert "success" in mqadmin("4.9.7", *theirs.split())
+    _ours(cluster, f"{line} -f {tmp_path}/ours")
+    assert lasting("ours") == lasting("theirs")
