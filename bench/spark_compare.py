@@ -14,9 +14,10 @@ ratios are printed at the end.
 both sides; *with properties* the same with all eight pairs our messages have (clients and brokers
 add six); *without* those without headers; *all columns* are our sixteen.  Every read ends in
 Spark's ``noop``, here and with Kafka.  *Tuned* is a write without a limit of bytes for an Arrow
-batch (``spark.sql.execution.arrow.maxBytesPerBatch``), and what ``spark_kafka.py`` says.  Every
-line has the processor time a row took and the load of the machine; figures from a busy machine are
-no better than their ratios.
+batch (``spark.sql.execution.arrow.maxBytesPerBatch``), and what ``spark_kafka.py`` says.  Topics
+that are written to are made before the clock runs, and before each round free memory is put to use
+(``memory.py``).  Every line has the processor time a row took and the load of the machine; figures
+from a busy machine are no better than their ratios.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from memory import UsedMemory
 from spark_broker import SRC, Broker, create_topic, own_broker
 from spark_cpu import middle, per_row, spent
 
@@ -63,8 +65,11 @@ def main() -> None:
     others = _kafka(options) if options.kafka else []
     with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:
         spark = _session(options, folder)
-        with own_broker(Path(folder), options.transfer_count) as broker:
-            bench = Bench(spark, broker, options, Path(folder))
+        with (
+            own_broker(Path(folder), options.transfer_count) as broker,
+            UsedMemory(Path(folder)) as memory,
+        ):
+            bench = Bench(spark, broker, options, Path(folder), memory=memory)
             bench.run()
         spark.stop()
     for line in ratios(bench.found, others):
@@ -110,7 +115,13 @@ class Bench:
     """All measurements of one broker."""
 
     def __init__(
-        self, spark: Any, broker: Broker, options: argparse.Namespace, folder: Path
+        self,
+        spark: Any,
+        broker: Broker,
+        options: argparse.Namespace,
+        folder: Path,
+        *,
+        memory: UsedMemory,
     ) -> None:
         self.spark = spark
         self.broker = broker
@@ -118,6 +129,8 @@ class Bench:
         self.rounds = options.rounds
         self.only = set(filter(None, options.only.split(",")))
         self.folder = folder
+        self.memory = memory
+        self.new = ""  # the topic that is written to
         self.options = options
         self.found: list[dict[str, Any]] = []
 
@@ -169,6 +182,10 @@ class Bench:
             return
         speeds, costs = [], []
         for _ in range(self.rounds):
+            if name.startswith("write"):
+                self.new = f"out_{time.time_ns()}"
+                create_topic(self.broker, self.new, QUEUES)
+            self.memory.renew()
             began, before = time.perf_counter(), spent(self.broker.pid)
             rows = work()
             speeds.append(rows / (time.perf_counter() - began))
@@ -221,9 +238,7 @@ class Bench:
 
     def write_elsewhere(self, *, properties: bool = True) -> int:
         """The same into another topic each time."""
-        topic = f"out_{time.time_ns()}"
-        create_topic(self.broker, topic, QUEUES)
-        return self.write_to(topic, min(self.rows, 1_000_000), properties=properties)
+        return self.write_to(self.new, min(self.rows, 1_000_000), properties=properties)
 
     def write_plain(self) -> int:
         """Only what a Kafka record has without headers."""

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from memory import UsedMemory
 from spark_cpu import middle, per_row, spent
 
 SPARK = pyspark.__version__
@@ -70,8 +71,8 @@ def main() -> None:
     connector = jars(f"connector-{SPARK}", "org.apache.spark", f"spark-sql-kafka-0-10_2.13:{SPARK}")
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
         spark = session(options, connector, folder)
-        with kafka(server, Path(folder)) as broker:
-            Bench(spark, broker, options, folder).run()
+        with kafka(server, Path(folder)) as broker, UsedMemory(Path(folder)) as memory:
+            Bench(spark, broker, options, Path(folder), memory=memory).run()
         spark.stop()
 
 
@@ -79,15 +80,23 @@ class Bench:
     """All measurements."""
 
     def __init__(
-        self, spark: Any, broker: tuple[str, int], options: argparse.Namespace, folder: str
+        self,
+        spark: Any,
+        broker: tuple[str, int],
+        options: argparse.Namespace,
+        folder: Path,
+        *,
+        memory: UsedMemory,
     ) -> None:
         self.spark = spark
+        self.new = ""  # the topic that is written to
         self.address, self.pid = broker
         self.only = set(filter(None, options.only.split(",")))
         self.rows = options.rows
         self.rounds = options.rounds
         self.cores = options.cores
         self.folder = folder
+        self.memory = memory
 
     def run(self) -> None:
         """Every measurement."""
@@ -105,12 +114,8 @@ class Bench:
         some = min(self.rows, 1_000_000)
         parts = {**read, "maxOffsetsPerTrigger": "500000"}
         work: dict[str, Callable[[], int]] = {
-            "write with properties": lambda: self.write(
-                self.create(fresh()), some, write, headers=True
-            ),
-            "write without properties": lambda: self.write(
-                self.create(fresh()), some, write, headers=False
-            ),
+            "write with properties": lambda: self.write(self.new, some, write, headers=True),
+            "write without properties": lambda: self.write(self.new, some, write, headers=False),
             "batch read with properties": lambda: self.read("headers", read, headers=True),
             "batch read without properties": lambda: self.read("plain", read),
             "stream catch-up with properties, one batch": lambda: self.stream("headers", read),
@@ -133,6 +138,9 @@ class Bench:
         """Do some work several times and print the median of its speed."""
         speeds, costs = [], []
         for _ in range(self.rounds):
+            if name.startswith("write"):
+                self.new = self.create(fresh())
+            self.memory.renew()
             began, before = time.perf_counter(), spent(self.pid)
             rows = work()
             speeds.append(rows / (time.perf_counter() - began))
