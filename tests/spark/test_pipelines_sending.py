@@ -162,6 +162,15 @@ def test_redrive_goes_to_the_first_topic_and_names_failures(
     (error,) = [row["error"] for row in most.messages if row["status"] == redrive.FAILED]
     assert error.startswith("a row cannot be written: tags")
     assert len(_rows(spark, shop, "repaired")) == len(BAD) - 1
+    # A group has no topic of dead letters before it has one; the others' are sent.
+    stores = Stores(paths=tuple(map(str, shop.stores)))
+    for source in (None, stores):
+        none = redrive.run(spark, _place(shop), groups=["happy"], source=source)
+        assert (none.rows, none.facts) == (0, {"no_dead_letters_of": "happy"})
+        some = redrive.run(
+            spark, _place(shop), groups=["happy", "billing"], source=source, dry_run=True
+        )
+        assert some.facts == {redrive.WOULD_SEND: len(BAD), "no_dead_letters_of": "happy"}
     with pytest.raises(ConfigError, match="cannot set colour"):
         redrive.run(spark, _place(shop), groups=["billing"], change={"colour": "'red'"})
 
@@ -225,6 +234,37 @@ def test_replay_keeps_the_pace_and_goes_on(spark: Any, tmp_path: Path) -> None:
             replay.run(spark, place, place, topic="live", to="live", state=state)
     finally:
         cluster.close()
+
+
+def test_the_pace_of_a_replay_begins_when_spark_is_ready(
+    spark: Any, shop: ClusterThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting, and starting what sends, take seconds: no message may be late by them."""
+    shop.create_topic("paced", queues=1)
+    ready_ms: list[int] = []
+    began_ms: list[int] = []
+    player: Any = replay._Player
+
+    def noted(name: str) -> None:
+        real = getattr(player, name)
+
+        def run(self: Any, *args: Any, **options: Any) -> Any:
+            if name == "play":
+                began_ms.append(options["pace"][1])
+            found = real(self, *args, **options)
+            ready_ms.append(SystemClock().now_ms())
+            return found
+
+        monkeypatch.setattr(player, name, run)
+
+    for name in ("count", "warm_up", "play"):
+        noted(name)
+    done = replay.run(
+        spark, _place(shop), _place(shop), topic="orders", to="paced", speed=1000.0,
+        state=tmp_path / "state.json",
+    )  # fmt: skip
+    assert done.rows == COUNT
+    assert began_ms[0] > max(ready_ms[:2]) > 0
 
 
 def test_an_audit_counts_what_happened(spark: Any, shop: ClusterThread, tmp_path: Path) -> None:

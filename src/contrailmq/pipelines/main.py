@@ -61,7 +61,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     if getattr(options, "report", None):
         from contrailmq.pipelines.message_report import write
 
-        write(report.messages, Path(options.report))
+        write(report.messages, options.report)
     elif report.messages and not options.json:
         shown = ["message_id", "keys", "tags", "target", "status", "error"]
         Printer(out).rows(report.messages, shown)
@@ -193,6 +193,20 @@ def _function(text: str) -> Callable[..., Any]:
     return found
 
 
+def _report_path(text: str) -> Path:
+    """A file that a report can be written to: found out before messages are sent."""
+    from contrailmq.pipelines.message_report import SUFFIXES
+
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected a name that ends with .csv, .json or .parquet"
+        )
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: there is no folder {path.parent}")
+    return path
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of ``contrail pipeline``."""
     top = new_parser("pipeline", "Spark pipelines over topics, stores and archives.", _EPILOG)
@@ -268,8 +282,9 @@ def _redrive_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rate", type=positive, metavar="N", help="messages a second at most")
     command.add_argument("--dry-run", action="store_true", help="send nothing, report everything")
     command.add_argument(
-        "--report", metavar="FILE", help="a row a message: .csv, .json or .parquet"
-    )
+        "--report", type=_report_path, metavar="FILE",
+        help="a row a message: .csv, .json or .parquet",
+    )  # fmt: skip
     _store_option(command)
 
 

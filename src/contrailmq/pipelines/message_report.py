@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from contrailmq.admin.output import json_line
 from contrailmq.errors import ConfigError
+
+SUFFIXES: Final = (".csv", ".json", ".jsonl", ".parquet")
 
 
 def write(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

@@ -30,6 +30,7 @@ from contrailmq.store.reader import StoreReader
 TABLES_MAX: Final = 50
 _UNKNOWN: Final = "TABLE_OR_VIEW_NOT_FOUND"
 _COUNT_ALL: Final = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
+_GUESS: Final = re.compile(r" Did you mean one of the following\? \[.*?\]\.")
 FORMATS: Final = ("table", "csv", "json")
 
 
@@ -44,7 +45,7 @@ def run(spark: SparkSession, query: str, *, places: Sequence[Place]) -> DataFram
         except AnalysisException as error:
             name = _unknown_table(error)
             if name is None or name in defined:
-                raise ConfigError(_plain(error)) from None
+                raise ConfigError(_explained(error)) from None
         if len(defined) == TABLES_MAX:
             raise ConfigError(f"the query has more than {TABLES_MAX} tables")
         table = _table(spark, name, query, places)
@@ -108,7 +109,7 @@ def _table(spark: SparkSession, name: str, query: str, places: Sequence[Place]) 
         options: dict[str, Any] = {}
         if not isinstance(place, Archive):
             options["pushDown"] = "true" if uses == 1 else "false"
-        topic = _find_topic(spark, place, name)
+        topic = find_topic(spark, place, name)
         if topic is None:
             reasons.append(f"not in {place}")
             continue
@@ -116,7 +117,7 @@ def _table(spark: SparkSession, name: str, query: str, places: Sequence[Place]) 
     raise ConfigError(f"there is no topic {name!r}: {'; '.join(reasons) or 'no place to look in'}")
 
 
-def _find_topic(spark: SparkSession, place: Place, name: str) -> str | None:
+def find_topic(spark: SparkSession, place: Place, name: str) -> str | None:
     """The topic a table name means; a directory or archive can say that it has none."""
     if isinstance(place, Cluster):
         access = source_options({**place.options(), "topics": name}).access
@@ -145,6 +146,14 @@ def _unknown_table(error: AnalysisException) -> str | None:
 def _plain(error: AnalysisException) -> str:
     """What is wrong with a query, without the plan Spark prints after it."""
     return str(error).split("\n\nJVM stacktrace", 1)[0].split(";\n'", 1)[0].strip()
+
+
+def _explained(error: AnalysisException) -> str:
+    """A name that is no column: a view has only those that the query has, so Spark guesses ill."""
+    text = _plain(error)
+    if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
+        return text
+    return f"{_GUESS.sub('', text)}; a message has {', '.join(COLUMN_NAMES)}"
 
 
 def _shown(value: Any) -> Any:

@@ -27,6 +27,7 @@ from contrailmq.errors import ConfigError, ContrailError, NetworkError
 from contrailmq.pipelines.courier import Courier, origin_key
 from contrailmq.pipelines.places import Cluster, Stores, read_messages
 from contrailmq.pipelines.progress import Progress, Stop
+from contrailmq.pipelines.query import find_topic
 from contrailmq.pipelines.report import Report
 from contrailmq.protocol.names import dlq_topic
 from contrailmq.protocol.properties import PROPERTY_ORIGIN_MESSAGE_ID, PROPERTY_RETRY_TOPIC
@@ -81,7 +82,11 @@ def run(
     if wrong:
         raise ConfigError(f"cannot set {', '.join(wrong)}; there are {', '.join(SETTABLE)}")
     progress, stop = progress or Progress("redrive"), stop or Stop()
-    dead = _dead(spark, source or cluster, groups, rate)
+    place = source or cluster
+    without = _without_letters(spark, place, groups)
+    if len(without) == len(groups):
+        return Report(pipeline="redrive", facts={"no_dead_letters_of": ", ".join(without)})
+    dead = _dead(spark, place, [group for group in groups if group not in without], rate)
     chosen, others = _divide(dead, where)
     prepared = _prepared(chosen, change=change or {}, transform=transform, to=to)
     send = _Send(sink_options({**cluster.options(), "group": "redrive"}), rate, dry_run)
@@ -100,6 +105,8 @@ def run(
     progress.finish()
     report.seconds = progress.seconds
     report.facts = dict(Counter(str(message["status"]) for message in report.messages))
+    if without:
+        report.facts["no_dead_letters_of"] = ", ".join(without)
     return report
 
 
@@ -125,6 +132,18 @@ def redriven(
     send = _Send(sink_options({**cluster.options(), "group": "redrive"}), rate, dry_run)
     report = prepared.mapInArrow(send, _REPORT)
     return report if others is None else report.unionByName(others)
+
+
+def _without_letters(
+    spark: SparkSession, place: Cluster | Stores, groups: Sequence[str]
+) -> list[str]:
+    """Groups that have no topic of dead letters: it is made with the first of them.
+
+    A client of Spark Connect need not see what its server reads, so there nothing is looked up.
+    """
+    if getattr(spark, "sparkContext", None) is None:
+        return []
+    return [group for group in groups if find_topic(spark, place, dlq_topic(group)) is None]
 
 
 def _dead(

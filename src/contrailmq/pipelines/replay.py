@@ -27,10 +27,11 @@ from contrailmq.pipelines.courier import origin_key
 from contrailmq.pipelines.places import Cluster, Place, read_messages
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
-from contrailmq.pipelines.resend import COLUMNS, RESULT, Resend, in_time
+from contrailmq.pipelines.resend import COLUMNS, RESULT, Resend, in_time, nothing
 from contrailmq.spark.options import sink_options
 
 SLICE_S: Final = 5.0
+WARM_UP_ROWS: Final = 100
 LEAD_S: Final = 0.5  # a slice's job is started so long before its first message is due
 
 
@@ -83,9 +84,10 @@ def run(
         return report
     _keep(state, found)
     player = _Player(spark, source, target, where=where, speed=speed)
-    base_ms, wall_ms = found.at_ms, clock.now_ms() + int(LEAD_S * 1000)
     step_ms = max(1, int(slice_s * 1000 * speed))
     left = player.count(found)
+    player.warm_up()
+    base_ms, wall_ms = found.at_ms, clock.now_ms() + int(LEAD_S * 1000)  # here the pace begins
     progress.add(0, lag=left)
     late_ms, there = 0, 0
     while found.at_ms < found.until_ms and not stop.is_requested:
@@ -132,6 +134,10 @@ class _Player:
     def count(self, state: _State) -> int:
         """How many messages are left."""
         return int(self._frame(state, state.until_ms).count())
+
+    def warm_up(self) -> None:
+        """Let Spark start what sends: seconds the first time, by which all would be late."""
+        self._spark.range(WARM_UP_ROWS).mapInArrow(nothing, RESULT).collect()
 
     def play(
         self, state: _State, end_ms: int, *, pace: tuple[int, int], check: bool

@@ -68,6 +68,12 @@ def in_time(frame: DataFrame, tasks: int | None = None) -> DataFrame:
     return parted.sortWithinPartitions("store_time", *queue, "queue_offset")
 
 
+def nothing(batches: Iterator[Any]) -> Iterator[Any]:
+    """What a task does that is only to be started: it has loaded this module by then."""
+    for _ in batches:
+        yield from ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resend:
     """Sends its rows, which come in order of time; ``check``: some may have been sent before."""

@@ -131,6 +131,21 @@ def test_report_rows_are_written_by_the_name_of_the_file(tmp_path: Path) -> None
         message_report.write(rows, tmp_path / "r.txt")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("all.xls", "expected a name that ends with .csv"), ("none/all.csv", "there is no folder")],
+)
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(["redrive", "billing", "--report", str(tmp_path / name)])
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err
+    found = parser().parse_args(["redrive", "g", "--report", str(tmp_path / "all.parquet")])
+    assert found.report == tmp_path / "all.parquet"
+
+
 def test_what_spark_says_becomes_one_line() -> None:
     text = (
         '[PYTHON_EXCEPTION] Job aborted:\n  File "x.py", line 3\n'
