@@ -166,8 +166,6 @@ def test_all_served_commands_of_mqadmin_are_documented() -> None:
     text = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
     assert [name for name in sorted(COMMANDS) if f"\n| `{name}` |" not in text] == []
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"| {len(COMMANDS)} commands of mqadmin " in readme
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"{len(COMMANDS)} commands of mqadmin" in readme
 
 
