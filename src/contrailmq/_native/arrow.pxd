@@ -13,6 +13,10 @@ cdef Py_ssize_t _AHEAD
 cdef Py_ssize_t _BLOCK
 cdef Py_ssize_t _LINE
 cdef Py_ssize_t _LINES
+cdef Py_ssize_t _SHAPE_MIN
+cdef Py_ssize_t _SHAPE_MAX
+cdef int _PATIENCE
+cdef int _PATIENCE_MAX
 
 @cython.locals(room=Py_ssize_t, count=Py_ssize_t, source="const unsigned char*", span=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, limit=cython.longlong, size=Py_ssize_t)
 cpdef tuple find_records(const unsigned char[::1] data, const long long[::1] spans, long long[::1] positions)
@@ -64,6 +68,18 @@ cdef class Survey:
     cdef Py_ssize_t _pair_room
     cdef long long[::1] _sums
 
+    # The shape.
+    cdef Py_ssize_t _shape_size
+    cdef unsigned char[::1] _shape_text
+    cdef unsigned char[::1] _shape_mask
+    cdef long long[::1] _shape_pairs
+    cdef Py_ssize_t _shape_count
+    cdef long long[::1] _shape_hits
+    cdef long long _shape_names_size
+    cdef long long _shape_values_size
+    cdef int _misses
+    cdef int _patience
+
     # The last record.
     cdef long long[::1] _model
     cdef Py_ssize_t _model_count
@@ -77,7 +93,7 @@ cdef class Survey:
 
     cpdef void release(self)
 
-    @cython.locals(last=Py_ssize_t, row=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, found=cython.int)
+    @cython.locals(last=Py_ssize_t, row=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t, found=cython.int)
     cpdef bint more(self) except -1
 
     cpdef Py_ssize_t value_size(self, Py_ssize_t column) except -1
@@ -93,8 +109,14 @@ cdef class Survey:
 
     cdef bint _is_topic_text(self, Py_ssize_t at, Py_ssize_t end) noexcept
 
+    @cython.locals(found=cython.int, pairs="long long*", slot=Py_ssize_t, at=Py_ssize_t)
+    cdef int _fit(self, Py_ssize_t index, Py_ssize_t start, Py_ssize_t end) noexcept
+
+    @cython.locals(size=Py_ssize_t, count=Py_ssize_t, is_value=bint, at=Py_ssize_t, byte=cython.uchar, pair=Py_ssize_t, slot=Py_ssize_t)
+    cdef void _learn(self, Py_ssize_t index, Py_ssize_t start, Py_ssize_t end, Py_ssize_t first) noexcept
+
     @cython.locals(source="const unsigned char*", model="long long*", model_count=Py_ssize_t, pairs="long long*", found=Py_ssize_t, name_size=cython.longlong, value_size=cython.longlong, high=cython.ulonglong, known=Py_ssize_t, block=Py_ssize_t, mask=cython.ulonglong, stop=Py_ssize_t, value=Py_ssize_t, kind=cython.int)
-    cdef int _match(self, Py_ssize_t index, Py_ssize_t start, Py_ssize_t end) except -1
+    cdef int _match(self, Py_ssize_t index, Py_ssize_t start, Py_ssize_t end) noexcept
 
     @cython.locals(column=Py_ssize_t, at=Py_ssize_t)
     cdef void _hit(self, Py_ssize_t index, int kind, Py_ssize_t value, Py_ssize_t stop) noexcept

@@ -8,8 +8,10 @@ is not UTF-8.  Odd ones have to be replaced, since Arrow's text must be UTF-8.  
 ``arrow_fill`` take what they need of one block before the next is surveyed: a block of records
 stays in the processor's cache, a whole chunk would not.
 
-Neighbours mostly have the same names in the same order.  So the names of the last record that was
-split in full are kept in mind (the *model*): a property string that has only names of the model,
+Neighbours mostly have the same names in the same order, and often values of the same lengths.  So
+two things are kept in mind.  The *shape* is a property string, and which of its bytes belong to
+values: another with the same other bytes has its pairs at the same places.  The *model* are the
+names of the last record that was split in full: a property string that has only names of the model,
 in its order, needs no search for names, none has to be looked up and none can be there twice.
 
 Names with an underscore are C constants and C functions in the compiled build.
@@ -40,6 +42,10 @@ _AHEAD = 8
 _BLOCK = 512
 _LINE = 64
 _LINES = 16 * _LINE
+_SHAPE_MIN = 16
+_SHAPE_MAX = 512
+_PATIENCE = 2
+_PATIENCE_MAX = 1024
 
 
 def find_records(data: Any, spans: Any, positions: Any) -> tuple[int, int]:
@@ -102,6 +108,16 @@ class Survey:
         self.column_count = len(columns)
         self._sums = _numbers(len(columns))
         self._model = _numbers(3 * _MANY)
+        self._shape_size = -1
+        self._shape_count = 0
+        self._shape_names_size = 0
+        self._shape_values_size = 0
+        self._shape_text = bytearray(_SHAPE_MAX)
+        self._shape_mask = bytearray(_SHAPE_MAX)
+        self._shape_pairs = _numbers(3 * _MANY)
+        self._shape_hits = _numbers(2 * len(columns))
+        self._misses = 0
+        self._patience = _PATIENCE
         self._place_memory = _numbers(_WIDTH * _BLOCK)
         self.places = raw.numbers_at(self._place_memory)
         self._hit_memory = _numbers(2 * len(columns) * _BLOCK)
@@ -162,9 +178,15 @@ class Survey:
             end = self._end
             for at in range(2 * index * self.column_count, 2 * (index + 1) * self.column_count):
                 self.hits[at] = -1
-            found = self._match(index, start, end)
+            if self._pair_room - self.pair_count < _MANY:
+                self._make_room(_MANY)
+            found = self._fit(index, start, end)
             if found == 0:
-                self._split(index, start, end)
+                first = self.pair_count
+                found = self._match(index, start, end)
+                if found == 0:
+                    self._split(index, start, end)
+                self._learn(index, start, end, first)
             if (
                 self._flags & 1
                 or not self._is_topic_text(self.places[index * _WIDTH + 3], start - 2)
@@ -266,6 +288,73 @@ class Survey:
         self._topic_length = end - at
         return True
 
+    def _fit(self, index: int, start: int, end: int) -> int:
+        """Find the pairs of a property string that has the shape.
+
+        Answers 0 if it has another, 1 if it is ASCII besides, 2 if it is not.
+        """
+        if end - start != self._shape_size:
+            return 0
+        found = raw.fits(
+            self.source,
+            start,
+            raw.at_address(self._shape_text),
+            raw.at_address(self._shape_mask),
+            self._shape_size,
+            2,
+        )
+        if found == 0:
+            return 0
+        pairs = self.pairs
+        slot = 3 * self.pair_count
+        for at in range(3 * self._shape_count):
+            pairs[slot + at] = start + self._shape_pairs[at]
+        slot = 2 * index * self.column_count
+        for at in range(2 * self.column_count):
+            if self._shape_hits[at] >= 0:
+                self.hits[slot + at] = start + self._shape_hits[at]
+        self.pair_count += self._shape_count
+        self.names_size += self._shape_names_size
+        self.values_size += self._shape_values_size
+        self._misses = 0
+        self._patience = _PATIENCE
+        return found
+
+    def _learn(self, index: int, start: int, end: int, first: int) -> None:
+        """Make a property string the shape if the one there is has not been seen for some time.
+
+        ``first`` is where its pairs begin.  The time grows while no string has the shape.
+        """
+        self._misses += 1
+        size = end - start
+        count = self.pair_count - first
+        if self._misses < self._patience or size < _SHAPE_MIN or size > _SHAPE_MAX or count > _MANY:
+            return
+        self._misses = 0
+        self._patience = min(2 * self._patience, _PATIENCE_MAX)
+        self._shape_size = size
+        is_value = False
+        for at in range(size):
+            byte = self.source[start + at]
+            if byte == 2:
+                is_value = False
+            self._shape_text[at] = byte
+            self._shape_mask[at] = 0 if is_value else 255
+            if byte == 1:
+                is_value = True
+        self._shape_count = count
+        self._shape_names_size = 0
+        self._shape_values_size = 0
+        for pair in range(count):
+            slot = 3 * (first + pair)
+            for at in range(3):
+                self._shape_pairs[3 * pair + at] = self.pairs[slot + at] - start
+            self._shape_names_size += self.pairs[slot + 1] - 1 - self.pairs[slot]
+            self._shape_values_size += self.pairs[slot + 2] - self.pairs[slot + 1]
+        slot = 2 * index * self.column_count
+        for at in range(2 * self.column_count):
+            self._shape_hits[at] = self.hits[slot + at] - start if self.hits[slot + at] >= 0 else -1
+
     def _match(self, index: int, start: int, end: int) -> int:
         """Find the pairs of a property string that has names of the model in its order.
 
@@ -274,8 +363,6 @@ class Survey:
         source = self.source
         model = raw.numbers_at(self._model)
         model_count = self._model_count
-        if self._pair_room - self.pair_count < _MANY:
-            self._make_room(_MANY)
         pairs = self.pairs
         found = self.pair_count
         name_size = 0

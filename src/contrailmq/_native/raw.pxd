@@ -47,6 +47,24 @@ cdef extern from *:
             at += 32;
         } while (at < size);
     }
+    /* Where the mask is 255 bytes must be the model's, where it is 0 they must not be the separator: 0 if they
+       are not so, 1 if all are ASCII besides, 2 if not.  The last step ends with the bytes, so 16 are needed. */
+    static inline int contrail_fits(const unsigned char *p, const unsigned char *model, const unsigned char *mask, size_t size, unsigned char separator) {
+        contrail_part bytes, same, fixed, bad = {0}, high = {0};
+        uint64_t half[2];
+        size_t at = 0;
+        for (;;) {
+            memcpy(&bytes, p + at, 16); memcpy(&same, model + at, 16); memcpy(&fixed, mask + at, 16);
+            bad |= (fixed & (bytes ^ same)) | (~fixed & (contrail_part) (bytes == separator));
+            high |= bytes;
+            if (at == size - 16) break;
+            at = at + 32 > size ? size - 16 : at + 16;
+        }
+        memcpy(half, &bad, 16);
+        if ((half[0] | half[1]) != 0) return 0;
+        memcpy(half, &high, 16);
+        return ((half[0] | half[1]) & 0x8080808080808080u) == 0 ? 1 : 2;
+    }
     /* One bit a byte of 64: those equal to a byte, those beyond ASCII. */
     #if defined(__SSE2__)
     #include <emmintrin.h>
@@ -110,6 +128,7 @@ cdef extern from *:
     void contrail_put64(unsigned char* p, unsigned long long v) nogil
     bint contrail_same(const unsigned char* p, const unsigned char* q, size_t size) nogil
     void contrail_copy(unsigned char* p, size_t room, const unsigned char* q, size_t rest, size_t size) nogil
+    int contrail_fits(const unsigned char* p, const unsigned char* model, const unsigned char* mask, size_t size, unsigned char separator) nogil
     unsigned long long contrail_find(const unsigned char* p, size_t size, size_t rest, unsigned char byte) nogil
     unsigned long long contrail_high(const unsigned char* p, size_t size, size_t rest) nogil
     int __builtin_ctzll(unsigned long long bits) nogil
@@ -185,6 +204,9 @@ cdef inline unsigned long long find_64(const unsigned char* data, Py_ssize_t at,
 
 cdef inline unsigned long long high_64(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t limit) noexcept nogil:
     return contrail_high(data + at, end - at, limit - at)
+
+cdef inline int fits(const unsigned char* data, Py_ssize_t at, const unsigned char* model, const unsigned char* mask, Py_ssize_t size, int separator) noexcept nogil:
+    return contrail_fits(data + at, model, mask, size, separator)
 
 cdef inline unsigned long long bit(Py_ssize_t number) noexcept nogil:
     return (<unsigned long long> 1) << number

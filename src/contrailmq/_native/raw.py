@@ -126,6 +126,20 @@ def high_64(data: Any, at: int, end: int, limit: int) -> int:
     )
 
 
+def fits(data: Any, at: int, model: Any, mask: Any, size: int, separator: int) -> int:
+    """Whether 16 or more bytes are the model's where the mask is 255, and no separator elsewhere.
+
+    Answers 0 if they are not so, 1 if all are ASCII besides, 2 if not.
+    """
+    high = 0
+    for place in range(size):
+        byte = data[at + place]
+        high |= byte
+        if byte != model[place] if mask[place] else byte == separator:
+            return 0
+    return 1 if high < 0x80 else 2
+
+
 def bit(number: int) -> int:
     """A number with one bit set."""
     return 1 << number

@@ -7,7 +7,7 @@ import dataclasses
 import mmap
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -281,6 +281,115 @@ def check_maps(data: bytes, without: tuple[str, ...]) -> None:
         values = [row.get(name) for row in rows]
         assert read.values(column) == values
         assert unsplit.values(column) == values
+
+
+STRINGS = st.one_of(
+    st.just(
+        b"KEYS\x0100000001\x02colour\x01blue\x02n\x017\x02UNIQ_KEY\x010123456789\x02TAGS\x01t\x02"
+    ),
+    st.sampled_from(
+        [
+            b"KEYS\x0112345678901",
+            b"n\x01v\x02KEYS\x01abcdefg\x02",
+            b"n\x01v\x02\x02n\x01w\x02KEYS\x01",
+        ]
+    ),
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(PAIR_VALUES)), min_size=2, max_size=9
+    ).map(lambda pairs: "\x02".join(map("\x01".join, pairs)).encode()),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    strings=st.lists(STRINGS, min_size=1, max_size=2),
+    changes=st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 10**6), st.sampled_from(b"\x01\x02aKn9\xc3\xa9\x00")),
+            max_size=3,
+        ),
+        max_size=12,
+    ),
+    without=st.sampled_from([(), ("KEYS", "n"), NAMES]),
+)
+def test_strings_of_the_same_length_with_other_bytes(
+    build: str,
+    strings: list[bytes],
+    changes: list[list[tuple[int, int]]],
+    without: tuple[str, ...],
+) -> None:
+    """What has the shape of its neighbours, and what has almost."""
+    found = strings * 3
+    for number, change in enumerate(changes):
+        text = bytearray(strings[number % len(strings)])
+        for place, byte in change:
+            text[place % len(text)] = byte
+        found += [bytes(text), strings[0]]
+    data = b"".join(bytes(encode_record(**{**FIELDS, "properties": text})) for text in found)
+    check_maps(data, without)
+
+
+def test_one_byte_changed_in_a_shape(build: str) -> None:
+    for size in (*range(14, 19), 31, 32, 33, 47, 48, 49, 511, 512, 513):
+        text = b"KEYS\x01k\x02n\x01" + b"v" * (size - 11) + b"\x02o"
+        records = [text] * 4
+        places = range(size) if size < 60 else (*range(12), *range(size - 18, size))
+        for place in places:
+            for byte in b"\x01\x02x\xff":
+                records += [text[:place] + bytes([byte]) + text[place + 1 :], text]
+        data = b"".join(bytes(encode_record(**{**FIELDS, "properties": one})) for one in records)
+        check_maps(data, ("n",) if size % 2 else ())
+
+
+def test_a_shape_is_kept_for_the_next_reading(build: str) -> None:
+    reader = RecordColumns(["keys", "properties"], without=["n"])
+    for name in (b"n", b"n", b"m", b"n"):
+        text = b"KEYS\x0112345678\x02" + name + b"\x01value\x02o\x01" + name
+        data = bytes(encode_record(**{**FIELDS, "properties": text})) * 4
+        read = Read(reader.read(data, positions_of(data)))
+        kept = (
+            {"KEYS": "12345678"} | ({"m": "value"} if name == b"m" else {}) | {"o": name.decode()}
+        )
+        assert read.values("properties") == [kept] * 4
+        assert read.values("keys") == ["12345678"] * 4
+
+
+def test_the_quick_ways_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand records of one kind are not split one by one, and hardly matched."""
+    arrow = native_module("arrow", pure=True)
+    fill = native_module("arrow_fill", pure=True)
+    calls: list[str] = []
+    for name in ("_fit", "_match", "_split"):
+        monkeypatch.setattr(arrow.Survey, name, _counted(vars(arrow.Survey)[name], calls))
+    for lengths, matches in (([8], 2), ([8, 8, 8, 9], 252), (list(range(8, 40)), 1000)):
+        data = b"".join(
+            bytes(encode_record(**{**FIELDS, "properties": text.encode()}))
+            for text in (
+                f"KEYS\x01{number:0{lengths[number % len(lengths)]}}\x02colour\x01blue\x02"
+                for number in range(1000)
+            )
+        )
+        survey = arrow.Survey([b"KEYS"])
+        survey.begin(data, array("q", positions_of(data)))
+        assert survey.more()
+        sizes = [lengths[number % len(lengths)] for number in range(survey.count)]
+        assert (survey.names_size, survey.values_size) == (
+            10 * len(sizes),
+            sum(sizes) + 4 * len(sizes),
+        )
+        fill.fill(survey, [])
+        assert calls.count("_fit") == 1000
+        assert calls.count("_match") <= matches
+        assert calls.count("_split") == 1
+        calls.clear()
+
+
+def _counted(way: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    def counted(*given: Any) -> Any:
+        calls.append(way.__name__)
+        return way(*given)
+
+    return counted
 
 
 def test_separators_and_wide_letters_at_every_place(build: str) -> None:
