@@ -50,12 +50,13 @@ cdef extern from *:
     /* Where the mask is 255 bytes must be the model's, where it is 0 they must not be the separator: 0 if they
        are not so, 1 if all are ASCII besides, 2 if not.  The last step ends with the bytes, so 16 are needed. */
     static inline int contrail_fits(const unsigned char *p, const unsigned char *model, const unsigned char *mask, size_t size, unsigned char separator) {
-        contrail_part bytes, same, fixed, bad = {0}, high = {0};
+        contrail_part bytes, same, fixed, marks, bad = {0}, high = {0};
         uint64_t half[2];
         size_t at = 0;
+        memset(&marks, separator, 16);
         for (;;) {
             memcpy(&bytes, p + at, 16); memcpy(&same, model + at, 16); memcpy(&fixed, mask + at, 16);
-            bad |= (fixed & (bytes ^ same)) | (~fixed & (contrail_part) (bytes == separator));
+            bad |= (fixed & (bytes ^ same)) | (~fixed & (contrail_part) (bytes == marks));
             high |= bytes;
             if (at == size - 16) break;
             at = at + 32 > size ? size - 16 : at + 16;
