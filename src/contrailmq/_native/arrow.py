@@ -482,7 +482,11 @@ class Survey:
         at = self._borders[length]
         names = raw.at_address(self._names)
         while at < self._borders[length + 1]:
-            if raw.same_bytes(names, at, self.source, start, length):
+            if (
+                names[at] == self.source[start]
+                and names[at + length - 1] == self.source[start + length - 1]
+                and raw.same_bytes(names, at, self.source, start, length)
+            ):
                 return self._kinds[at]
             at += length
         return self._other
