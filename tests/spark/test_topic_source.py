@@ -219,8 +219,8 @@ def test_topics_by_list_pattern_and_assignment(spark: Any, cluster: ClusterThrea
     wanted = [row.message_id for row in every if (row.broker, row.queue_id) == place]
     assert sorted(row.message_id for row in chosen) == sorted(wanted)
     for wrong, text in (
-        ('{"orders_us": [0, 7]}', r"assign names queues \[7\] of topic orders_us"),
-        ('{"orders_us": {"broker-z": [0]}}', "not on broker broker-z; there are"),
+        ('{"orders_us": [0, 7]}', r"queues \[7\] of topic orders_us, .*there are \[0, 1\]"),
+        ('{"orders_us": {"broker-z": [0]}}', r"not on broker broker-z; there are \[\]"),
     ):
         with pytest.raises(Exception, match=text):
             _read(spark, cluster, assign=wrong).collect()

@@ -171,6 +171,22 @@ def test_topics_that_appear_are_read_from_their_first_message(
     assert _numbers(spark, tmp_path / "out") == list(range(100, 130))
 
 
+@pytest.mark.parametrize("kind", ["rocketmq", "rocketmq-store"])
+def test_what_is_wrong_with_a_stream_is_the_last_that_is_said(
+    spark: Any, tmp_path: Path, kind: str
+) -> None:
+    """Spark closes a reader it does not have, and would say that instead."""
+    place = {"nameServers": "127.0.0.1:1"} if kind == "rocketmq" else {"path": "/none"}
+    given = {**place, "topics": "t", "endingOffsets": "latest"}
+    for trigger in ({"availableNow": True}, {"processingTime": "1 second"}):
+        frame = spark.readStream.format(kind).options(**given).load()
+        check = str(tmp_path / next(iter(trigger)))
+        stream = frame.writeStream.format("noop").option("checkpointLocation", check)
+        with pytest.raises(Exception, match="a stream has no end") as raised:
+            stream.trigger(**trigger).start().awaitTermination(60)
+        assert "'reader'" not in str(raised.value)
+
+
 def test_filters_in_a_stream(spark: Any, cluster: ClusterThread, tmp_path: Path) -> None:
     cluster.create_topic("orders", queues=2)
     send(cluster.name_servers, "orders", range(1000))

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from contrailmq.client.routes import subscribe_queues
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
@@ -110,7 +111,11 @@ def check_source(brokers: Brokers, options: SourceOptions, queues: Sequence[Mess
     Asked once, when a query begins: later a queue may be away with its broker.
     """
     for topic, broker, ids in options.assign:
-        found = {q.queue_id for q in queues if q.topic == topic and broker in (None, q.broker_name)}
+        found = {
+            queue.queue_id
+            for queue in subscribe_queues(topic, brokers.route(topic))
+            if broker in (None, queue.broker_name)
+        }
         if not found.issuperset(ids):
             where = "any broker" if broker is None else f"broker {broker}"
             raise ConfigError(

@@ -6,6 +6,8 @@ only when a source is used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -14,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
+
+from contrailmq.errors import ContrailError
 
 
 class RocketMQSource(DataSource):
@@ -42,7 +46,7 @@ class RocketMQSource(DataSource):
         from contrailmq.spark.options import source_options
         from contrailmq.spark.stream import TopicStreamReader
 
-        return TopicStreamReader(source_options(self.options), schema)
+        return _or_refused(lambda: TopicStreamReader(source_options(self.options), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes once."""
@@ -86,4 +90,13 @@ class RocketMQStoreSource(DataSource):
         from contrailmq.spark.options import store_options
         from contrailmq.spark.store_stream import StoreStreamReader
 
-        return StoreStreamReader(store_options(self.options), schema)
+        return _or_refused(lambda: StoreStreamReader(store_options(self.options), schema))
+
+
+def _or_refused(make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
+    try:
+        return make()
+    except ContrailError as error:
+        from contrailmq.spark.refused import RefusedStream
+
+        return RefusedStream(error)
