@@ -31,6 +31,7 @@ from contrailmq.pipelines.resend import COLUMNS, RESULT, Resend, in_time, nothin
 from contrailmq.spark.options import sink_options
 
 SLICE_S: Final = 5.0
+FIRST_LEAD_MAX_S: Final = 10.0
 WARM_UP_ROWS: Final = 100
 LEAD_S: Final = 0.5  # a slice's job is started so long before its first message is due
 
@@ -85,15 +86,19 @@ def run(
     _keep(state, found)
     player = _Player(spark, source, target, where=where, speed=speed)
     step_ms = max(1, int(slice_s * 1000 * speed))
+    begun_ms = clock.monotonic_ms()
     left = player.count(found)
     player.warm_up()
-    base_ms, wall_ms = found.at_ms, clock.now_ms() + int(LEAD_S * 1000)  # here the pace begins
+    # The first slice's job takes about as long to start as those two took.
+    lead_s = min(max(LEAD_S, (clock.monotonic_ms() - begun_ms) / 1000), FIRST_LEAD_MAX_S)
+    base_ms, wall_ms = found.at_ms, clock.now_ms() + int(lead_s * 1000)  # here the pace begins
     progress.add(0, lag=left)
     late_ms, there = 0, 0
     while found.at_ms < found.until_ms and not stop.is_requested:
         due_s = (wall_ms + (found.at_ms - base_ms) / speed - clock.now_ms()) / 1000
-        if stop.wait(max(0.0, due_s - LEAD_S)):
+        if stop.wait(max(0.0, due_s - lead_s)):
             break
+        lead_s = LEAD_S
         end_ms = min(found.at_ms + step_ms, found.until_ms)
         is_doubtful = found.at_ms < found.doubt_ms
         if end_ms > found.doubt_ms:
