@@ -157,31 +157,43 @@ def _run(
     held_size_max: int,
     arena_size: int,
     step: int,
+    breaks: int,
 ) -> list[tuple[int, int]]:
+    """Read everything, over a connection that breaks some times."""
     chained = lines[0].chained
     starts = [line.next for line in lines]
-    intake = ANSWERS[pulls].Intake(arena_size, 4096)
-    flow = _flow(pulls)(intake, lines, not chained, held_size_max)
     found: list[tuple[int, int]] = []
-    flow.give_out()
-    out = flow.plan([])
-    broker.ask(flow.encode(out))
-    while flow.asked:
-        assert len(flow.asked) <= 256
-        again = flow.settle(_receive(intake, broker.give(), step))
-        out = flow.plan(again)
-        if out:
-            broker.ask(flow.encode(out))
-        if flow.ready_size > 5000:
-            found += _rows(pulls, flow)
-    found += _rows(pulls, flow)
+    said: list[Any] = []
+    for left in range(breaks, -1, -1):
+        intake = ANSWERS[pulls].Intake(arena_size, 4096)
+        flow = _flow(pulls)(intake, lines, not chained, held_size_max)
+        flow.give_out()
+        out = flow.plan([])
+        broker.ask(flow.encode(out))
+        answers = 0
+        while flow.asked and (left == 0 or answers < 3):
+            answers += 1
+            assert len(flow.asked) <= 256
+            again = flow.settle(_receive(intake, broker.give(), step))
+            out = flow.plan(again)
+            if out:
+                broker.ask(flow.encode(out))
+            if flow.ready_size > 5000:
+                found += _rows(pulls, flow)
+        found += _rows(pulls, flow)
+        said += flow.said
+        broker.waiting.clear()
+        for line in lines:
+            line.rewind()
     assert all(line.is_done() for line in lines)
     if not chained:  # filtered, nobody knows what is gone
-        assert flow.said == [
-            (line, start, min(line.end, broker.first))
+        gone = [(line, at) for line, start, end in said for at in range(start, end)]
+        assert gone == [
+            (line, at)
             for line, start in zip(lines, starts, strict=True)
-            if start < min(line.end, broker.first)
+            for at in range(start, min(line.end, broker.first))
         ]
+        assert breaks or len(said) == len({line for line, _ in gone})
     return found
 
 
@@ -195,6 +207,7 @@ def _run(
     chained=st.booleans(),
     step=st.sampled_from([11, 700, 100_000]),
     first=st.sampled_from([0, 0, 20, 200]),
+    breaks=st.sampled_from([0, 0, 1, 3]),
 )
 @settings(max_examples=60, deadline=None)
 def test_all_records_come_once_and_in_order(
@@ -207,6 +220,7 @@ def test_all_records_come_once_and_in_order(
     chained: bool,
     step: int,
     first: int,
+    breaks: int,
 ) -> None:
     pulls = MODULES[build]
     ranges = [(start, start + count) for start, count in ranges]
@@ -214,7 +228,13 @@ def test_all_records_come_once_and_in_order(
     broker = FakeBroker([end + 50 for _, end in ranges], most, seed, first)
     lines = _lines(pulls, ranges, chained=chained)
     found = _run(
-        pulls, broker, lines, held_size_max=held_size_max, arena_size=arena_size, step=step
+        pulls,
+        broker,
+        lines,
+        held_size_max=held_size_max,
+        arena_size=arena_size,
+        step=step,
+        breaks=breaks,
     )
     assert found == [
         (q, at) for q, (start, end) in enumerate(ranges) for at in range(max(start, first), end)
@@ -237,6 +257,48 @@ def test_one_chunk_at_a_time_tries_for_more(pulls: ModuleType) -> None:
         tried.append((counts.count(max(counts)), max(counts), min(counts)))
         flow.release([body for bodies in flow.collect() for body in bodies])
     assert tried == [(1, 128, 64), (1, 256, 128), (1, 512, 256)]
+
+
+def test_less_is_asked_of_a_broker_that_gives_less(pulls: ModuleType) -> None:
+    broker = FakeBroker([1_000_000], 10**9, 1)
+    intake = ANSWERS[pulls].Intake(1 << 22, 4096)
+    flow = pulls.Flow(intake, _lines(pulls, [(0, 1_000_000)], chained=False), True, 2**30)
+    flow.encode(flow.plan([]))
+    given = b"".join(
+        broker._answer(0, chunk.at, 5, opaque) for opaque, (_, chunk) in flow.asked.items()
+    )
+    again = flow.settle(_receive(intake, given, 1 << 20))
+    assert len(again) == 256  # each of them fell short
+    out = flow.plan(again[:1])
+    assert out[0] is again[0]
+    assert {chunk.end - chunk.at for _, chunk in out[1:]} == {5}
+
+
+def test_what_is_not_in_front_waits_until_it_is(pulls: ModuleType) -> None:
+    broker = FakeBroker([1_000_000] * 2, 10**9, 1)
+    intake = ANSWERS[pulls].Intake(1 << 22, 4096)
+    lines = _lines(pulls, [(0, 32), (0, 1_000_000)], chained=False)
+    flow = pulls.Flow(intake, lines, True, 5000)
+    broker.ask(flow.encode(flow.plan([])))
+    front, behind = broker.waiting[0], b"".join(broker.waiting[1:60])
+    assert flow.settle(_receive(intake, behind, 1 << 20)) == []
+    assert flow.plan([]) == []  # too much is held
+    flow.settle(_receive(intake, front, 1 << 20))
+    assert {line for line, _ in flow.plan([])} == {lines[1]}
+    (group,) = flow.collect()  # one buffer, one group
+    assert len(group) == 60
+
+
+def test_large_pieces_are_groups_of_their_own(pulls: ModuleType) -> None:
+    broker = FakeBroker([1_000_000], 10**9, 1)
+    intake = ANSWERS[pulls].Intake(300_000, 300_000)
+    flow = pulls.Flow(intake, _lines(pulls, [(0, 1_000_000)], chained=False), True, 2**30)
+    broker.ask(flow.encode(flow.plan([])))
+    flow.settle(_receive(intake, b"".join(broker.waiting), 1 << 20))
+    groups = flow.collect()
+    assert [len({id(body.arena) for body in bodies}) for bodies in groups] == [1] * len(groups)
+    sizes = [sum(body.end - body.start for body in bodies) for bodies in groups]
+    assert len(groups) > 2 and min(sizes[:-1]) >= 131_072
 
 
 def test_answers_nobody_waits_for_and_odd_ones(pulls: ModuleType) -> None:
