@@ -86,11 +86,7 @@ def run(
     _keep(state, found)
     player = _Player(spark, source, target, where=where, speed=speed)
     step_ms = max(1, int(slice_s * 1000 * speed))
-    begun_ms = clock.monotonic_ms()
-    left = player.count(found)
-    player.warm_up()
-    # The first slice's job takes about as long to start as those two took.
-    lead_s = min(max(LEAD_S, (clock.monotonic_ms() - begun_ms) / 1000), FIRST_LEAD_MAX_S)
+    left, lead_s = _get_ready(player, found, clock)
     base_ms, wall_ms = found.at_ms, clock.now_ms() + int(lead_s * 1000)  # here the pace begins
     progress.add(0, lag=left)
     late_ms, there = 0, 0
@@ -121,6 +117,18 @@ def run(
         "from": topic, "into": to, "speed": speed, "there_before": there, "latest_ms": late_ms,
     }  # fmt: skip
     return report
+
+
+def _get_ready(player: _Player, state: _State, clock: Clock) -> tuple[int, float]:
+    """How many messages are left, and how long before its first message the first slice starts.
+
+    Its job takes about as long to start as Spark needs for getting ready.
+    """
+    begun_ms = clock.monotonic_ms()
+    left = player.count(state)
+    player.warm_up()
+    taken_s = (clock.monotonic_ms() - begun_ms) / 1000
+    return left, min(max(LEAD_S, taken_s), FIRST_LEAD_MAX_S)
 
 
 class _Player:
