@@ -243,6 +243,8 @@ class Flow:
             most = _IN_FLIGHT_MAX
         if most < 4:
             most = 4
+        if len(out) == 0 and 2 * len(self.asked) > most:
+            return out  # many together cost both sides less
         idle = 0
         while len(self.asked) + len(out) < most and idle < len(self._lines):
             line = self._lines[self._turn % len(self._lines)]

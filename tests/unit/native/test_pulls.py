@@ -274,19 +274,31 @@ def test_less_is_asked_of_a_broker_that_gives_less(pulls: ModuleType) -> None:
     assert {chunk.end - chunk.at for _, chunk in out[1:]} == {5}
 
 
+def test_requests_go_out_together(pulls: ModuleType) -> None:
+    broker = FakeBroker([1_000_000], 10**9, 1)
+    intake = ANSWERS[pulls].Intake(1 << 22, 4096)
+    flow = pulls.Flow(intake, _lines(pulls, [(0, 1_000_000)], chained=False), True, 2**30)
+    broker.ask(flow.encode(flow.plan([])))
+    some, more = b"".join(broker.waiting[:127]), broker.waiting[127]
+    flow.settle(_receive(intake, some, 1 << 20))
+    assert flow.plan([]) == []
+    flow.settle(_receive(intake, more, 1 << 20))
+    assert len(flow.plan([])) == 128
+
+
 def test_what_is_not_in_front_waits_until_it_is(pulls: ModuleType) -> None:
     broker = FakeBroker([1_000_000] * 2, 10**9, 1)
     intake = ANSWERS[pulls].Intake(1 << 22, 4096)
     lines = _lines(pulls, [(0, 32), (0, 1_000_000)], chained=False)
     flow = pulls.Flow(intake, lines, True, 5000)
     broker.ask(flow.encode(flow.plan([])))
-    front, behind = broker.waiting[0], b"".join(broker.waiting[1:60])
+    front, behind = broker.waiting[0], b"".join(broker.waiting[1:200])
     assert flow.settle(_receive(intake, behind, 1 << 20)) == []
     assert flow.plan([]) == []  # too much is held
     flow.settle(_receive(intake, front, 1 << 20))
     assert {line for line, _ in flow.plan([])} == {lines[1]}
     (group,) = flow.collect()  # one buffer, one group
-    assert len(group) == 60
+    assert len(group) == 200
 
 
 def test_large_pieces_are_groups_of_their_own(pulls: ModuleType) -> None:
