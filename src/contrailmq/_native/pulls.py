@@ -138,10 +138,10 @@ class Flow:
                 continue
             line, chunk = found
             if not self._take(line, chunk, answer):
-                if chunk is self._probe:
-                    self._probe = None
                 self.odd(line, chunk, answer)
                 self._intake.release(answer.arena)
+            if chunk is self._probe:  # answered, whatever it brought
+                self._probe = None
             if chunk.at < chunk.end:
                 again.append(found)
             if line is self._lines[self._front] and chunk is line.chunks[0]:

@@ -259,6 +259,16 @@ def test_one_chunk_at_a_time_tries_for_more(pulls: ModuleType) -> None:
     assert tried == [(1, 128, 64), (1, 256, 128), (1, 512, 256)]
 
 
+def test_a_try_that_found_a_gap_is_over(pulls: ModuleType) -> None:
+    broker = FakeBroker([1_000_000], 10**9, 1, first=900_000)
+    intake = ANSWERS[pulls].Intake(1 << 22, 4096)
+    flow = pulls.Flow(intake, _lines(pulls, [(0, 1_000_000)], chained=False), True, 2**30)
+    broker.ask(flow.encode(flow.plan([])))
+    again = flow.settle(_receive(intake, b"".join(broker.waiting), 1 << 20))
+    counts = [chunk.end - chunk.at for _, chunk in flow.plan(again)]
+    assert counts.count(64) == 1 and counts.count(32) == len(counts) - 1 == 255
+
+
 def test_less_is_asked_of_a_broker_that_gives_less(pulls: ModuleType) -> None:
     broker = FakeBroker([1_000_000], 10**9, 1)
     intake = ANSWERS[pulls].Intake(1 << 22, 4096)
