@@ -7,7 +7,7 @@
 PY     := .venv/bin/python
 STAMPS := .venv/.stamps
 READY  := $(STAMPS)/base $(STAMPS)/native
-NATIVE := $(wildcard src/contrailmq/_native/*.py src/contrailmq/_native/*.pxd)
+NATIVE := $(shell find src/contrailmq/_native -name '*.py' -o -name '*.pxd')
 ARGS   ?=
 export PYTHON
 
@@ -30,6 +30,7 @@ check: $(READY) ## lint, format, types, and the rules of the house
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) scripts/review
 	$(PY) -m pytest -q tests/tidy $(ARGS)
 
 .PHONY: interop
@@ -58,7 +59,8 @@ docs: $(READY) $(STAMPS)/docs ## the documentation as a site in site/
 .PHONY: clean
 clean: ## remove what was built (the virtual environment goes with: rm -rf .venv)
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache bench/out
-	rm -f src/contrailmq/_native/*.so $(STAMPS)/native
+	find src/contrailmq/_native -name '*.so' -delete
+	rm -f $(STAMPS)/native
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: ci

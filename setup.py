@@ -8,6 +8,7 @@ compiled loops would run at a tenth of its speed, and nobody would know why.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -20,9 +21,42 @@ from setuptools import Extension, setup
 ONLY = set(filter(None, os.environ.get("CONTRAIL_NATIVE", "").split(",")))
 NATIVE = sorted(
     path.with_suffix(".py")
-    for path in Path("src/contrailmq/_native").glob("*.pxd")
-    if path.stem not in {"raw", "system"} and (not ONLY or path.stem in ONLY)  # those are inline C
+    for path in Path("src/contrailmq/_native").rglob("*.pxd")
+    if not path.read_text().startswith("# inline") and (not ONLY or path.stem in ONLY)
 )
+
+BUILD = Path("build/cython")
+_CIMPORT = re.compile(r"^(?:from (\S+) )?cimport (.+)$", re.MULTILINE)
+
+
+def _cimported(path: Path) -> set[Path]:
+    """Return every .pxd of ours that a module's .pxd takes something from, itself included."""
+    found: set[Path] = set()
+    left = [path]
+    while left:
+        one = left.pop()
+        if one in found:
+            continue
+        found.add(one)
+        for package, names in _CIMPORT.findall(one.read_text()):
+            for name in ("", *names.split(",")):
+                parts = ".".join(filter(None, (package, name.split(" as ")[0].strip()))).split(".")
+                candidate = Path("src", *parts).with_suffix(".pxd")
+                if candidate.exists():
+                    left.append(candidate)
+    return found
+
+
+def _forget_the_stale() -> None:
+    """Delete C files older than a .pxd they were made from.
+
+    Cython's own search does not follow ``from package cimport module``.
+    """
+    for path in NATIVE:
+        made = BUILD / path.with_suffix(".c")
+        newest = max(found.stat().st_mtime for found in _cimported(path.with_suffix(".pxd")))
+        if made.exists() and made.stat().st_mtime < newest:
+            made.unlink()
 
 
 REMEDY = (
@@ -50,6 +84,7 @@ def _require_a_compiler() -> None:
 
 if not {"sdist", "egg_info", "--version", "--help", "clean"} & set(sys.argv[1:]):
     _require_a_compiler()
+    _forget_the_stale()
 
 setup(
     ext_modules=cythonize(
@@ -70,7 +105,7 @@ setup(
             "embedsignature": True,
             "annotation_typing": False,  # annotations are for mypy; C types are in the .pxd
         },
-        build_dir="build/cython",
+        build_dir=str(BUILD),
         quiet=True,
     ),
     options={"build_ext": {"parallel": os.cpu_count() or 1}},

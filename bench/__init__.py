@@ -1,1 +1,1 @@
-"""Benchmarks, each one JSON line a case; ``python -m bench compare`` runs brokers side by side."""
+"""Benchmarks, one JSON line per case: ``python -m bench`` lists them."""

@@ -1,26 +1,49 @@
-"""``python -m bench compare|growth|soak [options]``: whole brokers under load.
+"""``python -m bench FOLDER.NAME [options]`` runs one measurement; without a name it lists them.
 
-``compare`` runs our broker beside the Java one, ``growth`` shows how cost grows, ``soak`` loads one
-for a long time with everything at once.
+The folders: ``broker`` (whole brokers under load, beside the Java one), ``store``, ``client``,
+``spark`` and ``micro`` (single loops). The sources of the package need no installation.
 """
 
 from __future__ import annotations
 
-import importlib
+import ast
+import runpy
 import signal
 import sys
+from pathlib import Path
 
-COMMANDS = ("compare", "growth", "soak")
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))
 
 
-def main() -> int:
-    """Run the named benchmark; its brokers are stopped however it ends."""
-    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
-        print(f"python -m bench {'|'.join(COMMANDS)} [options]", file=sys.stderr)
-        return 2
+def programs() -> dict[str, str]:
+    """Return name and first line of every measurement that can be started."""
+    found = {}
+    for path in sorted(HERE.glob("*/*.py")):
+        text = path.read_text(encoding="utf-8")
+        if '\nif __name__ == "__main__":' in text:
+            about = ast.get_docstring(ast.parse(text)) or ""
+            found[f"{path.parent.name}.{path.stem}"] = about.partition("\n")[0]
+    return found
+
+
+def main(argv: list[str]) -> int:
+    """Run the named measurement; servers it started are stopped however it ends."""
+    known = programs()
+    if not argv or argv[0] not in known:
+        out = sys.stdout if argv in ([], ["-h"], ["--help"], ["--names"]) else sys.stderr
+        if argv == ["--names"]:
+            print(*known, sep="\n")
+            return 0
+        print("python -m bench NAME [options]; the names:", file=out)
+        for name, about in known.items():
+            print(f"  {name:<18} {about}", file=out)
+        return 0 if out is sys.stdout else 2
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    return int(importlib.import_module(f"bench.{sys.argv[1]}").main(sys.argv[2:]))
+    sys.argv = [f"python -m bench {argv[0]}", *argv[1:]]
+    runpy.run_module(f"bench.{argv[0]}", run_name="__main__")
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from testkit.builds import IS_PLAIN, NATIVE
 from testkit.leaks import left_since, residue
 
 # These start processes and threads that outlive one test on purpose.
@@ -25,6 +26,13 @@ settings.load_profile("contrail")
 
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None
 collect_ignore = [] if HAS_SPARK else ["spark"]
+
+
+def pytest_configure() -> None:
+    """Stop a run that is to be plain and would not be."""
+    compiled = sorted(path.name for path in NATIVE.rglob("*.so"))
+    if IS_PLAIN and compiled:
+        pytest.exit(f"CONTRAIL_NATIVE=none, but {NATIVE} has {compiled[0]}: use scripts/plain", 2)
 
 
 def pytest_report_header() -> str:

@@ -10,20 +10,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contrailmq.client.access import Credentials
-    from contrailmq.client.choose import Selector
+    from contrailmq.client.access import Credentials, Tls
     from contrailmq.client.consumer.lite import LitePullConsumer
+    from contrailmq.client.consumer.pop_push import PopConsumer
+    from contrailmq.client.consumer.pops import PoppedMessage
     from contrailmq.client.consumer.pull import PullConsumer, Pulled, PullStatus
     from contrailmq.client.consumer.push import PushConsumer
+    from contrailmq.client.consumer.simple import SimpleConsumer
     from contrailmq.client.consumer.subscription import Sql
     from contrailmq.client.message import Message, Receipt, ReceivedMessage, SendStatus
-    from contrailmq.client.producer import Producer
+    from contrailmq.client.producer.producer import Producer
+    from contrailmq.client.producer.queue_choice import Selector
+    from contrailmq.client.producer.transaction import Transaction, TransactionState
     from contrailmq.client.settings import (
         ClientSettings,
         ConsumerSettings,
         ProducerSettings,
     )
-    from contrailmq.client.transaction import Transaction, TransactionState
     from contrailmq.protocol.queue import MessageQueue
     from contrailmq.version import VERSION as __version__
 
@@ -34,6 +37,8 @@ __all__ = [
     "LitePullConsumer",
     "Message",
     "MessageQueue",
+    "PopConsumer",
+    "PoppedMessage",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -44,7 +49,9 @@ __all__ = [
     "ReceivedMessage",
     "Selector",
     "SendStatus",
+    "SimpleConsumer",
     "Sql",
+    "Tls",
     "Transaction",
     "TransactionState",
     "__version__",
@@ -54,10 +61,13 @@ _HOMES = {
     "ClientSettings": "contrailmq.client.settings",
     "ConsumerSettings": "contrailmq.client.settings",
     "Credentials": "contrailmq.client.access",
+    "Tls": "contrailmq.client.access",
     "LitePullConsumer": "contrailmq.client.consumer.lite",
     "Message": "contrailmq.client.message",
     "MessageQueue": "contrailmq.protocol.queue",
-    "Producer": "contrailmq.client.producer",
+    "PopConsumer": "contrailmq.client.consumer.pop_push",
+    "PoppedMessage": "contrailmq.client.consumer.pops",
+    "Producer": "contrailmq.client.producer.producer",
     "ProducerSettings": "contrailmq.client.settings",
     "PullConsumer": "contrailmq.client.consumer.pull",
     "PullStatus": "contrailmq.client.consumer.pull",
@@ -65,11 +75,12 @@ _HOMES = {
     "PushConsumer": "contrailmq.client.consumer.push",
     "Receipt": "contrailmq.client.message",
     "ReceivedMessage": "contrailmq.client.message",
-    "Selector": "contrailmq.client.choose",
+    "Selector": "contrailmq.client.producer.queue_choice",
     "SendStatus": "contrailmq.client.message",
+    "SimpleConsumer": "contrailmq.client.consumer.simple",
     "Sql": "contrailmq.client.consumer.subscription",
-    "Transaction": "contrailmq.client.transaction",
-    "TransactionState": "contrailmq.client.transaction",
+    "Transaction": "contrailmq.client.producer.transaction",
+    "TransactionState": "contrailmq.client.producer.transaction",
 }
 
 

@@ -3,12 +3,13 @@
 from contrailmq.client.access import Credentials
 from contrailmq.client.blocking import Producer, Transaction
 from contrailmq.client.blocking_consumers import LitePullConsumer, PullConsumer, PushConsumer
+from contrailmq.client.blocking_pop import PoppedMessage, SimpleConsumer
 from contrailmq.client.consumer.pull import Pulled, PullStatus
 from contrailmq.client.consumer.subscription import Sql
 from contrailmq.client.loop_thread import LoopThread
 from contrailmq.client.message import Message, Receipt, ReceivedMessage, SendStatus
+from contrailmq.client.producer.transaction import TransactionState
 from contrailmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
-from contrailmq.client.transaction import TransactionState
 from contrailmq.protocol.queue import MessageQueue
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "LoopThread",
     "Message",
     "MessageQueue",
+    "PoppedMessage",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -28,6 +30,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "SendStatus",
+    "SimpleConsumer",
     "Sql",
     "Transaction",
     "TransactionState",

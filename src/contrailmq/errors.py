@@ -58,11 +58,11 @@ class CorruptRecord(StoreError):
         self.offset = offset
 
 
-class MessageIllegal(StoreError):
+class StoreRefusal(StoreError):
     """A message breaks a limit of the store; nothing of it was written."""
 
 
-class MessageTooLarge(MessageIllegal):
+class MessageTooLarge(StoreRefusal):
     """One record is larger than the store accepts."""
 
 
@@ -164,10 +164,11 @@ class IllegalMessage(BrokerError):
 
 
 class ServiceNotAvailable(BrokerError):
-    """The store takes no writes now: starting, stopping, or its disk is full."""
+    """The store takes no writes now: starting, stopping, a replica, or its disk is full."""
 
     code = 14
     retryable = True
+    refresh_route = True
 
 
 class NoPermission(BrokerError):
@@ -259,6 +260,18 @@ class ConsumeTimeout(BrokerError):
     """A client the broker asked did not answer in time."""
 
     code = 207
+
+
+class NoMessage(BrokerError):
+    """There is no such message: its offset lies outside its queue."""
+
+    code = 208
+
+
+class PollingTimeout(BrokerError):
+    """Nothing came while a pop waited, or the pop itself came too late."""
+
+    code = 210
 
 
 class IllegalOperation(BrokerError):

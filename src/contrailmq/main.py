@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from contrailmq.errors import ConfigError, ContrailError, DiskFull, StoreLocked, UsageError
-from contrailmq.version import VERSION
+from contrailmq.version import VERSION, build_text
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -42,6 +42,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "up": Entry("contrailmq.up:main", "name server and broker in one process", _SERVERS),
     "namesrv": Entry("contrailmq.namesrv.main:main", "run a name server", _SERVERS),
     "broker": Entry("contrailmq.broker.main:main", "run a broker", _SERVERS),
+    "controller": Entry(
+        "contrailmq.controller.main:main", "run a controller of replica groups", _SERVERS
+    ),
     "send": Entry(
         "contrailmq.admin.commands.send:main", "send messages from arguments or files", _MESSAGES
     ),
@@ -70,6 +73,14 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "find what is wrong, and the remedy",
         _ADMIN,
     ),
+    "account": Entry(
+        "contrailmq.admin.commands.account:main", "accounts: add, grant, rotate, test", _ADMIN
+    ),
+    "cert": Entry(
+        "contrailmq.admin.commands.cert:main",
+        "certificates: an authority and what it issues",
+        _ADMIN,
+    ),
     "admin": Entry(
         "contrailmq.admin.main:main", "mqadmin's commands under their own names", _ADMIN
     ),
@@ -81,7 +92,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),
 }
 
-_NOT_YOURS: Final = "; choose one that you may use, or become a user who may"
+_NOT_YOURS: Final = "; choose one that you may use, or run as a user with that right"
 _REMEDIES: Final[Mapping[int, str]] = {
     errno.EACCES: _NOT_YOURS,
     errno.EPERM: _NOT_YOURS,
@@ -178,7 +189,7 @@ def _run(args: list[str]) -> int:
         return DONE
     name, rest = args[0], args[1:]
     if name in ("--version", "-V"):
-        print(f"contrail {VERSION}")
+        print(f"contrail {VERSION}{build_text()}")
         return DONE
     if name == "help":
         if not rest:

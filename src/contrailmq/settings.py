@@ -10,14 +10,64 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from contrailmq.errors import ConfigError
 
 T = TypeVar("T")
+
+BLANKS: Final = " \t\r\n\f\v"  # taken off both ends of a value
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
+_IN_VALUE: Final = re.compile(rf"[\\{_CONTROLS}]")
+_IN_NAME: Final = re.compile(rf"[\\=: #!{_CONTROLS}]")
+_SHORT: Final = {"\t": "t", "\n": "n", "\r": "r", "\f": "f"}
+_GUARDED_WORDS: Final = frozenset(
+    {
+        "acl",
+        "addr",
+        "addrs",
+        "address",
+        "addresses",
+        "auth",
+        "authentication",
+        "authorization",
+        "class",
+        "classes",
+        "credential",
+        "credentials",
+        "dir",
+        "dirs",
+        "directory",
+        "home",
+        "host",
+        "hosts",
+        "ip",
+        "ips",
+        "password",
+        "path",
+        "paths",
+        "plug",
+        "plugin",
+        "port",
+        "ports",
+        "provider",
+        "secret",
+        "ssl",
+        "target",
+        "tls",
+        "token",
+        "trusted",
+        "url",
+    }
+)
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+VALUE_LENGTH_MAX: Final = 4096
+HIDDEN: Final = "******"
 
 
 def key(
@@ -28,13 +78,19 @@ def key(
     live: bool = False,
     low: int = 0,
     high: int | None = None,
+    secret: bool = False,
+    doc: str,
 ) -> Any:
     """A setting, the properties key it is read from, and the key's other spellings.
 
-    ``low`` and ``high`` are the least and the most a number in properties may be.
+    ``low`` and ``high`` are the least and the most a number in properties may be. ``doc`` says
+    what the key means; docs/configuration.md is made of it. A ``secret`` is never shown.
     """
-    metadata = {"key": name, "also": also, "live": live, "low": low, "high": high}
-    return dataclasses.field(default=default, metadata=metadata)
+    metadata = {
+        "key": name, "also": also, "live": live, "low": low, "high": high, "doc": doc,
+        "secret": secret,
+    }  # fmt: skip
+    return dataclasses.field(default=default, metadata=metadata, repr=not secret)
 
 
 def read(cls: type[T], properties: Mapping[str, str]) -> T:
@@ -53,7 +109,7 @@ def update(settings: T, properties: Mapping[str, str], *, live_only: bool = Fals
                     raise ConfigError(
                         f"{name} cannot be changed while running; restart to change it"
                     )
-                value = parse(name, properties[name].strip(), hints[field.name])
+                value = parse(name, properties[name].strip(BLANKS), hints[field.name])
                 if isinstance(value, int) and not isinstance(value, bool):
                     _check_range(name, value, field.metadata["low"], field.metadata["high"])
                 values[field.name] = value
@@ -67,12 +123,21 @@ def keys_of(cls: type[Any]) -> set[str]:
     }
 
 
+def explained(cls: type[Any]) -> dict[str, str]:
+    """Return what each key of ``cls`` means."""
+    return {field.metadata["key"]: field.metadata["doc"] for field in _fields(cls)}
+
+
 def as_properties(settings: Any) -> dict[str, str]:
-    """The settings as RocketMQ's keys and texts."""
-    return {
+    """The settings as RocketMQ's keys and texts. A secret that is set shows as ``HIDDEN``."""
+    found = {
         field.metadata["key"]: render(getattr(settings, field.name))
         for field in _fields(type(settings))
     }
+    for field in _fields(type(settings)):
+        if field.metadata["secret"] and found[field.metadata["key"]]:
+            found[field.metadata["key"]] = HIDDEN
+    return found
 
 
 def parse(name: str, text: str, kind: Any) -> Any:
@@ -118,6 +183,24 @@ def read_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path} is not UTF-8: {error}") from error
 
 
+def is_guarded(name: str) -> bool:
+    """Whether a key names a path, an address, a port, a class or a matter of security.
+
+    Such a key cannot be changed over the wire: who may send requests may not choose where a
+    server writes, whom it connects to, or whom it trusts.
+    """
+    return any(word.lower() in _GUARDED_WORDS for word in _WORD.findall(name))
+
+
+def value_fault(name: str, value: str) -> str | None:
+    """Return why a value cannot be set over the wire, or None."""
+    if len(value) > VALUE_LENGTH_MAX:
+        return f"{name}: a value of {len(value)} characters, at most {VALUE_LENGTH_MAX}"
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        return f"{name}: half of a surrogate pair is no character"
+    return None
+
+
 def parse_properties(text: str) -> dict[str, str]:
     """Read Java's properties syntax: comments, ``=`` ``:`` or blank as separator, escapes."""
     found: dict[str, str] = {}
@@ -127,9 +210,32 @@ def parse_properties(text: str) -> dict[str, str]:
     return found
 
 
+def natural_lines(text: str) -> list[str]:
+    """Return the lines of a properties text. Only CR, LF and CRLF end one, as in Java."""
+    lines = _LINE_END.split(text)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def property_line(name: str, value: str) -> str:
+    """Return the line that ``parse_properties`` reads as exactly this key and this value."""
+    return f"{_escape(name, _IN_NAME)}={_escape(value, _IN_VALUE)}\n"
+
+
+def _escape(text: str, special: re.Pattern[str]) -> str:
+    text = special.sub(_escape_one, text)
+    return "\\" + text if text[:1] == " " else text
+
+
+def _escape_one(found: re.Match[str]) -> str:
+    char = found.group()
+    if char in _SHORT:
+        return "\\" + _SHORT[char]
+    return f"\\u{ord(char):04x}" if ord(char) < 0x20 or ord(char) > 0x7E else "\\" + char
+
+
 def _logical_lines(text: str) -> Iterator[str]:
     pending = ""
-    for raw in text.splitlines():
+    for raw in natural_lines(text):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
@@ -180,7 +286,10 @@ def _unescape(text: str) -> str:
             except ValueError:
                 pass
         out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(char, char))
-    return "".join(out)
+    whole = "".join(out)
+    if any("\ud800" <= char <= "\udbff" for char in whole):  # Java writes large ones as a pair
+        whole = whole.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return whole
 
 
 def _fields(cls: type[Any]) -> list[dataclasses.Field[Any]]:

@@ -17,32 +17,41 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import BrokerConf, given_keys, read_conf
-from contrailmq.broker.main import add_options, allow_many_files
+from contrailmq.broker.config.file import BrokerConf, given_keys, read_conf
+from contrailmq.broker.main import DIES_WITH_PARENT, add_options, allow_many_files, warn
 from contrailmq.clock import SystemClock
-from contrailmq.errors import ConfigError, ContrailError
+from contrailmq.controller.app import Controller
+from contrailmq.controller.settings import ControllerSettings
+from contrailmq.errors import ConfigError
+from contrailmq.lifecycle import running
 from contrailmq.namesrv.app import NameServer
-from contrailmq.namesrv.settings import NameServerSettings
+from contrailmq.namesrv.settings import Configuration, NameServerSettings
 from contrailmq.net.loop import run
+from contrailmq.net.tls_settings import own_calls
+from contrailmq.security.accounts import account_path
+from contrailmq.security.files import AccountFiles
+from contrailmq.security.first_start import Secured, secure
 from contrailmq.settings import read_file
 from contrailmq.store.layout import Layout
+from contrailmq.up_replicas import ReplicaProcesses, await_end, keep_running, ready_address
 from contrailmq.usage import CommandParser, listen_fault, port, whole
 
 DEFAULT_STORE: Final = "~/.contrailmq/store"
 SQL_FILTERS: Final = "enablePropertyFilter"
 PORT_STEP: Final = 10
-CHILD_READY_S: Final = 120.0  # a store that was not stopped cleanly is walked first
-CHILD_STOP_S: Final = 60.0  # it flushes; who is killed meanwhile has to recover
 BROKERS_MAX: Final = 64
+REPLICAS_MAX: Final = 7
 _EPILOG: Final = """\
 examples:
   contrail up                              on 127.0.0.1:9876, messages in ~/.contrailmq/store
   contrail up --store /tmp/try --namesrv-port 0 --port 0
-  contrail up --host 10.0.0.5              for other machines, too
+  contrail up --host 10.0.0.5 --secure     for other machines, with TLS and accounts
   contrail up --brokers 4                  a process each, for one process uses one core
+  contrail up --replicas 2                 one broker twice: a kill -9 loses nothing
   contrail up --set flushDiskType=SYNC_FLUSH --set autoCreateTopicEnable=false
 
 Ctrl-C or SIGTERM stops it; everything is on disk then.
@@ -74,6 +83,7 @@ class Cluster:
         self._kv_config_path = kv_config_path
         self._stack = contextlib.AsyncExitStack()
         self._namesrv_address = ""
+        self._names: NameServer | None = None
         self._broker: Broker | None = None
 
     @property
@@ -87,18 +97,30 @@ class Cluster:
         assert self._broker is not None, "the cluster has not started"
         return self._broker
 
+    def reload(self) -> None:
+        """Look at certificates and accounts now (SIGHUP)."""
+        if self._names is not None:
+            self._names.reload()
+        if self._broker is not None:
+            self._broker.reload()
+
     async def __aenter__(self) -> Cluster:
         try:
             host = self._conf.broker.bind_address
-            self._namesrv_address = await self._stack.enter_async_context(
-                _name_server(host, self._namesrv_port, self._kv_config_path)
-            )
+            self._names, self._namesrv_address = await self._stack.enter_async_context(
+                _name_server(
+                    host, self._namesrv_port, self._kv_config_path,
+                    conf=self._conf, config_path=self._config_path,
+                )
+            )  # fmt: skip
             broker = Broker(
                 dataclasses.replace(self._conf.broker, namesrv_addr=self._namesrv_address),
                 self._conf.store,
+                ha_settings=self._conf.ha,
                 server_settings=self._conf.server,
                 client_settings=self._conf.client,
                 config_path=self._config_path,
+                tls=own_calls(self._conf.tls),
             )
             self._broker = await self._stack.enter_async_context(broker)
         except BaseException:
@@ -127,11 +149,23 @@ def local_cluster(directory: str, properties: Mapping[str, str]) -> Cluster:
 
 
 @asynccontextmanager
-async def _name_server(host: str, port: int, kv_config_path: str) -> AsyncIterator[str]:
+async def _name_server(
+    host: str, port: int, kv_config_path: str, *, conf: BrokerConf, config_path: str | None
+) -> AsyncIterator[tuple[NameServer, str]]:
+    """A name server that guards itself as its broker does."""
     settings = NameServerSettings(
-        bind_address=host, listen_port=port, kv_config_path=kv_config_path
+        bind_address=host,
+        listen_port=port,
+        kv_config_path=kv_config_path,
+        acl_enable=conf.broker.acl_enable,
     )
-    server = NameServer(settings, clock=SystemClock())
+    accounts = None
+    if conf.broker.acl_enable:
+        home, root = os.environ.get("ROCKETMQ_HOME"), Layout(conf.store).root
+        path = account_path(config_path, home, root, given=conf.broker.acl_file)
+        accounts = AccountFiles(path)
+    configuration = Configuration(settings=settings, tls=conf.tls)
+    server = NameServer(configuration, clock=SystemClock(), accounts=accounts)
     try:
         await server.start()
     except OSError as error:
@@ -139,7 +173,7 @@ async def _name_server(host: str, port: int, kv_config_path: str) -> AsyncIterat
         raise ConfigError(fault) from error
     try:
         shown = "127.0.0.1" if host == "0.0.0.0" else host
-        yield f"{shown}:{server.port}"
+        yield server, f"{shown}:{server.port}"
     finally:
         await server.aclose()
 
@@ -159,7 +193,18 @@ def _conf(options: argparse.Namespace) -> BrokerConf:
         properties["storePathRootDir"] = options.store
     properties.setdefault("storePathRootDir", DEFAULT_STORE)
     properties.pop("namesrvAddr", None)  # the name server here is the one that counts
-    return read_conf(properties, strict=options.strict)
+    path = None if options.config is None else str(options.config)
+    return read_conf(properties, strict=options.strict, config_path=path)
+
+
+def _secured(options: argparse.Namespace) -> Secured | None:
+    """What ``--secure`` makes at the first start: in the folder ``secure`` beside the store."""
+    if not options.secure:
+        return None
+    store = Path(options.store or DEFAULT_STORE).expanduser()
+    host = options.host or "127.0.0.1"
+    hosts = list(dict.fromkeys((host, "127.0.0.1", "localhost")))
+    return secure(store.parent / f"{store.name}-secure", hosts=hosts, clock=SystemClock())
 
 
 async def _serve(options: argparse.Namespace) -> None:
@@ -170,16 +215,24 @@ async def _serve(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    secured = _secured(options)
+    if secured is not None:
+        options.settings += secured.properties.items()  # also for brokers in processes of their own
     conf = _conf(options)
     kv_path = f"{Layout(conf.store).root}/kvConfig.json"
     serve = _many if options.brokers > 1 else _one
+    if options.replicas > 1:
+        serve = _replicated
     async with serve(conf, options, kv_path) as told:
         took_s = (clock.monotonic_ms() - began_ms) / 1000
         sys.stdout.write(
             f"contrail is up: {told}; ready in {took_s:.2f} s; "
             f"stop it with Ctrl-C or kill {os.getpid()}\n"
         )
+        if secured is not None:
+            sys.stdout.write(secured.told(told.split(",")[0].removeprefix("name server ")))
         sys.stdout.flush()
+        warn(conf, options)
         gc.collect()
         gc.freeze()
         await stop.wait()
@@ -193,6 +246,7 @@ async def _one(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> A
         kv_config_path=kv_path,
         config_path=None if options.config is None else str(options.config),
     )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, cluster.reload)
     async with cluster:
         yield (
             f"name server {cluster.namesrv_address}, broker {cluster.broker.address}, "
@@ -204,25 +258,76 @@ async def _one(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> A
 async def _many(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> AsyncIterator[str]:
     """The name server here, each broker in a process that ends with this one."""
     host, port = conf.broker.bind_address, options.namesrv_port
-    async with _name_server(host, port, kv_path) as namesrv:
+    config_path = None if options.config is None else str(options.config)
+    async with _name_server(host, port, kv_path, conf=conf, config_path=config_path) as (
+        server,
+        namesrv,
+    ):
         children: list[asyncio.subprocess.Process] = []
+        commands: list[list[str]] = []
         addresses: list[str] = []
+
+        def reload() -> None:
+            server.reload()
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    child.send_signal(signal.SIGHUP)
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
         try:
             for number in range(options.brokers):
-                command = _child_command(conf, options, number=number, namesrv=namesrv)
-                children.append(
-                    await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-                )
+                commands.append(_child_command(conf, options, number=number, namesrv=namesrv))
+                children.append(await _spawn(commands[-1]))
                 if number == 0:  # what is wrong with all of them is said once
-                    addresses.append(await _ready_address(children[0]))
-            addresses += [await _ready_address(child) for child in children[1:]]
-            yield f"name server {namesrv}, brokers {' '.join(addresses)}, store {conf.store.root}"
+                    addresses.append(await ready_address(children[0]))
+            addresses += [await ready_address(child) for child in children[1:]]
+            async with running(keep_running(children, commands, _spawn), name="brokers"):
+                yield (
+                    f"name server {namesrv}, brokers {' '.join(addresses)}, store {conf.store.root}"
+                )
         finally:
             for child in children:
                 with contextlib.suppress(ProcessLookupError):
                     child.terminate()
             for child in children:
-                await _await_end(child)
+                await await_end(child)
+
+
+@asynccontextmanager
+async def _replicated(
+    conf: BrokerConf, options: argparse.Namespace, kv_path: str
+) -> AsyncIterator[str]:
+    """Name server and controller here; each broker of the group in a process that comes back."""
+    host, root = conf.broker.bind_address, Layout(conf.store).root
+    config_path = None if options.config is None else str(options.config)
+    async with _name_server(
+        host, options.namesrv_port, kv_path, conf=conf, config_path=config_path
+    ) as (_, namesrv):
+        settings = ControllerSettings(
+            bind_address=host, listen_port=0, ledger=f"{root}/controller.json"
+        )
+        async with Controller(settings) as controller:
+            more = ["--name", conf.broker.broker_name]
+            for given in ("enableControllerMode=true", f"controllerAddr={controller.address}"):
+                more += ["--set", given]
+            commands = [
+                _child_command(conf, options, number=number, namesrv=namesrv) + more
+                for number in range(options.replicas)
+            ]
+            async with ReplicaProcesses(commands, _spawn, ready_address) as processes:
+                brokers = " ".join(processes.addresses)
+                yield (
+                    f"name server {namesrv}, controller {controller.address}, "
+                    f"replicas {brokers} of {conf.broker.broker_name}, store {root}"
+                )
+
+
+async def _spawn(command: Sequence[str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, DIES_WITH_PARENT: str(os.getpid())},
+    )
 
 
 def _child_command(
@@ -242,28 +347,6 @@ def _child_command(
     return command
 
 
-async def _ready_address(child: asyncio.subprocess.Process) -> str:
-    """The address in the line a broker prints when it serves."""
-    assert child.stdout is not None
-    try:
-        async with asyncio.timeout(CHILD_READY_S):
-            line = (await child.stdout.readline()).decode()
-    except TimeoutError:
-        raise ContrailError(f"a broker was not ready within {CHILD_READY_S:g} s") from None
-    if "boot success" not in line:
-        raise ContrailError("a broker did not start, for the reason above; so none does")
-    return line.partition(", ")[2].partition("]")[0]
-
-
-async def _await_end(child: asyncio.subprocess.Process) -> None:
-    try:
-        async with asyncio.timeout(CHILD_STOP_S):
-            await child.wait()
-    except TimeoutError:
-        child.kill()
-        await child.wait()
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="contrail up",
@@ -272,6 +355,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(parser)
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="TLS and accounts; made at the first start, beside the store",
+    )
     parser.add_argument(
         "--namesrv-port",
         type=port,
@@ -286,6 +374,13 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="as many broker processes",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=whole(1, REPLICAS_MAX),
+        default=1,
+        metavar="N",
+        help="one broker kept N times: when a process dies another takes over",
     )
     return parser
 

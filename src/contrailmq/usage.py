@@ -71,7 +71,7 @@ def listen_fault(error: OSError, *, host: str, port: int, option: str) -> str:
     """Why a server cannot listen there, and what to do about it; ``option`` chooses its port."""
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return (
-            f"{host} is no address of this machine; give one that is with --host: 127.0.0.1 for "
+            f"{host} is not an address of this machine; give one with --host: 127.0.0.1 for "
             "this machine alone, 0.0.0.0 for all of its addresses"
         )
     remedy = {

@@ -18,9 +18,9 @@ import pytest
 
 from contrailmq.clock import SystemClock
 from contrailmq.protocol.message import decode_record
-from contrailmq.store.check import check
 from contrailmq.store.files import OsFiles
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.check import check
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.store import Store
 
 HERE = Path(__file__).resolve().parent

@@ -19,7 +19,7 @@ from contrailmq.client.allocate import (
     Strategy,
     ring_hash,
 )
-from contrailmq.client.faults import TABLE_4_9, TABLE_5
+from contrailmq.client.producer.faults import TABLE_4_9, TABLE_5
 from contrailmq.errors import ClientError
 from contrailmq.protocol.queue import MessageQueue
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import read_conf
+from contrailmq.broker.config.file import read_conf
 from contrailmq.protocol.bodies.queues import DelayOffsets
 from contrailmq.protocol.ids import tags_code
 from contrailmq.protocol.message import Record, decode_record

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contrailmq.store.dump import row
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.dump import row
+from contrailmq.store.offline.reader import StoreReader
 from testkit.golden import StoreDirectory, store_directories
 
 DIRECTORIES = store_directories()

@@ -13,10 +13,10 @@ import pytest
 from contrailmq.clock import SystemClock
 from contrailmq.protocol.message import decode_records
 from contrailmq.settings import parse_properties, read
-from contrailmq.store.check import check
-from contrailmq.store.dump import row
 from contrailmq.store.files import OsFiles
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.check import check
+from contrailmq.store.offline.dump import row
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import GetStatus

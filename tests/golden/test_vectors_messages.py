@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from contrailmq._native import records as installed
 from contrailmq.protocol import hosts, ids, names
 from contrailmq.protocol.batch import BatchMessage, decode_batch, encode_batch
 from contrailmq.protocol.message import Record, body_crc, decode_record, encode_record
@@ -146,16 +145,18 @@ def test_checksums(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_string_hashes(version: str, records: ModuleType) -> None:
+@pytest.mark.parametrize("build", BUILDS)
+def test_string_hashes(version: str, build: str) -> None:
+    hashing = native_module("hashing", pure=build == "pure")
     for row in vectors(version, "string-hash"):
         text = row["text"]
         assert ids.java_hash(text) == row["hashCode"]
         assert ids.tags_code(text) == row["tagsCode"]
         assert ids.index_key_hash(text) == row["indexKeyHash"]
-        assert records.java_hash(text) == row["hashCode"]
+        assert hashing.java_hash_of(text) == row["hashCode"]
         if not any("\ud800" <= character <= "\udfff" for character in text):
-            assert records.java_hash_utf8(text.encode()) == row["hashCode"]
-            assert installed.java_hash_utf8(text.encode()) == row["hashCode"]
+            data = text.encode()
+            assert hashing.as_int(hashing.java_hash(data, 0, len(data), 0)) == row["hashCode"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

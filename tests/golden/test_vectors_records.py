@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from array import array
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from contrailmq._native import records as installed
-from contrailmq.protocol.message import CRC_MASK, Record, decode_record, record_size
+from contrailmq._native import record as record_map
+from contrailmq.protocol.message import Record, decode_record, record_size
 from testkit.builds import BUILDS, native_module
 from testkit.golden import StoreDirectory, store_directories
+from testkit.record_walk import record_positions
 
 
 @pytest.fixture(params=BUILDS)
@@ -21,17 +21,11 @@ def records(request: pytest.FixtureRequest) -> ModuleType:
     return native_module("records", pure=request.param == "pure")
 
 
-def scan(native: ModuleType, data: bytes) -> tuple[list[int], int]:
-    positions = array("q", bytes(8 * 4096))
-    count, _, reason = native.scan_records(data, 0, len(data), positions)
-    return list(positions[:count]), reason
-
-
 def log_records(store: StoreDirectory) -> dict[int, Record]:
     found: dict[int, Record] = {}
     for path in sorted((store.path / "commitlog").iterdir()):
         data, base = path.read_bytes(), int(path.name)
-        for position in scan(installed, data)[0]:
+        for position in record_positions(data):
             record = decode_record(data, position, check_crc=True)
             assert record.commit_log_offset == base + position
             found[base + position] = record
@@ -79,13 +73,6 @@ def test_records_decode_as_java_decoded_them(store: StoreDirectory) -> None:
         assert record.store_size == record_size(
             **sizes, properties=len(raw), sys_flag=record.sys_flag
         )
-        assert 0 <= record.body_crc <= CRC_MASK
+        assert 0 <= record.body_crc <= record_map.CRC_MASK
         compared += 1
     assert compared
-
-
-@pytest.mark.parametrize("store", store_directories(), ids=lambda store: store.name)
-def test_both_builds_scan_alike(store: StoreDirectory, records: ModuleType) -> None:
-    for path in sorted((store.path / "commitlog").iterdir()):
-        data = path.read_bytes()
-        assert scan(records, data) == scan(installed, data), path.name

@@ -34,8 +34,12 @@ LONGEST = (
     "test_client_interop.py",
     "test_namesrv_interop.py",
     "test_store_interop.py",
+    "test_acl_interop.py",
+    "test_timer_interop.py",
     "test_wild_interop.py",
     "test_harness.py",
+    "test_tls_interop.py",
+    "test_replication_interop.py",
 )
 
 

@@ -52,7 +52,7 @@ async def _committed(name_servers: str, topic: str, group: str) -> None:
     async with AdminClient(name_servers) as admin:
         (address,) = (await admin.masters()).values()
         for _ in range(200):
-            if len((await admin.all_offsets(address)).get(f"{topic}@{group}", ())) == 2:
+            if len((await admin.offsets.table(address)).get(f"{topic}@{group}", ())) == 2:
                 return
             await asyncio.sleep(0.1)
     raise AssertionError("the consumer has not committed")

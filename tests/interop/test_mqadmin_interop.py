@@ -305,6 +305,9 @@ OWN_VALUES = {
     "storePathRootDir",
     "storePathCommitLog",
     "listenPort",
+    "haListenPort",  # 0 is the port behind listenPort
+    "inSyncReplicas",  # 0 waits for one replica, as 4.9 does
+    "allAckInSyncStateSet",  # true here: a failover loses nothing that was acknowledged
     "namesrvAddr",
     "brokerIP1",
     "brokerIP2",

@@ -12,9 +12,9 @@ import pytest
 from contrailmq.clock import SystemClock
 from contrailmq.protocol.properties import encode_properties
 from contrailmq.settings import as_properties
-from contrailmq.store.check import check
 from contrailmq.store.files import OsFiles
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.check import check
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import NewMessage
@@ -167,6 +167,48 @@ def test_there_and_back_again(
     with StoreReader(root) as reader:
         report = check(reader)
         assert report.is_whole, report.findings[:5]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_java_goes_on_behind_damage_that_we_have_mended(
+    java_namesrv: Callable[..., JavaNameServer],
+    java_broker: Callable[..., JavaBroker],
+    java_run: Callable[..., list[Row]],
+    tmp_path: Path,
+    version: str,
+    is_clean: bool,
+) -> None:
+    root = tmp_path / "store"
+    _write(root, ending="killed")
+    before = _ours(root)
+    (root / "abort").write_bytes(OsFiles().boot_id())
+    segments = sorted((root / "commitlog").iterdir())
+    data = bytearray(segments[1].read_bytes())
+    data[8192:12288] = bytes(4096)
+    segments[1].write_bytes(data)
+
+    async def mend() -> None:
+        store = Store(_settings(root), files=OsFiles(), clock=SystemClock())
+        await store.open()
+        await store.aclose()
+
+    asyncio.run(mend())
+    expected = _ours(root)
+    assert expected.items() <= before.items()
+    assert COUNT - 40 < len(expected) < COUNT
+    if not is_clean:
+        (root / "abort").touch()
+    name_server = java_namesrv(version)
+    broker = java_broker(version, namesrv=name_server.address, conf=_java_conf(_settings(root)))
+    where = {"namesrv": name_server.address, "topic": TOPIC}
+    assert _found(java_run(version, "pull", **where)) == expected
+    messages = [{"body": f"java {n}", "tags": "J"} for n in range(20)]
+    java_run(version, "produce", messages=messages, **where)
+    broker.stop()
+    both = _ours(root)
+    assert expected.items() <= both.items()
+    assert len(both) == len(expected) + 20
 
 
 async def _open_again(root: Path, expected: dict[tuple[int, int], str]) -> None:

@@ -48,19 +48,19 @@ MUTANTS = {
         f"{ROUTES}::test_a_lease_ends_after_its_own_time",
     ),
     "an append wakes nobody": Mutant(
-        "broker/longpoll.py",
+        "broker/services/longpoll.py",
         "            self._grown[key] = None",
         "            pass",
         f"{LONG_POLL}::test_a_burst_of_appends_wakes_a_pull_once",
     ),
     "a pull that found nothing is taken for answered": Mutant(
-        "broker/longpoll.py",
+        "broker/services/longpoll.py",
         "if not waiter.done and waiter.retry():",
         "if not waiter.done and (waiter.retry() or True):",
         f"{LONG_POLL}::test_what_does_not_match_the_filter_keeps_waiting",
     ),
     "the timer is set for the last deadline": Mutant(
-        "broker/longpoll.py",
+        "broker/services/longpoll.py",
         "self._loop.call_at(self._deadlines[0].deadline,",
         "self._loop.call_at(self._deadlines[-1].deadline,",
         f"{LONG_POLL}::test_deadlines_are_exact_and_in_order",
@@ -78,24 +78,30 @@ MUTANTS = {
         HANDED_OUT,
     ),
     "a lock never ends": Mutant(
-        "broker/locks.py",
-        "elif entry[0] != client_id and now_ms - entry[1] <= self._life_ms:",
-        "elif entry[0] != client_id:",
+        "broker/tables/locks.py",
+        "if now_ms - entry[1] <= self._life_ms:",
+        "if True:",
         f"{LOCKS}::test_a_queue_has_one_owner_until_its_lock_has_lived_sixty_seconds",
     ),
     "anybody gives a lock back": Mutant(
-        "broker/locks.py",
+        "broker/tables/locks.py",
         "if entry is not None and entry[0] == client_id:",
         "if entry is not None:",
         f"{LOCKS}::test_only_the_owner_gives_a_lock_back",
     ),
     "a commit undoes a reset": Mutant(
-        "broker/offsets.py",
+        "broker/tables/offsets.py",
         "if marks and pair in marks and queue_id in marks[pair]:",
         "if False:",
         f"{OFFSETS}::test_a_reset_outranks_commits_until_a_pull_has_taken_the_mark",
     ),
 }
+
+
+def test_the_places_exist() -> None:
+    for name, mutant in MUTANTS.items():
+        module = ROOT / "src" / "contrailmq" / mutant.module
+        assert module.read_text().count(mutant.text) == 1, f"change the mutant too: {name}"
 
 
 @pytest.mark.slow

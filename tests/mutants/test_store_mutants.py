@@ -42,14 +42,14 @@ MUTANTS = [
     ),
     Mutant(
         "what was found after a kill is not synced",
-        "recovery.py",
+        "recovery/certainty.py",
         "await uninterrupted(loop.run_in_executor(None, segment.sync))",
         "await asyncio.sleep(0)",
         POWER_CUT,
     ),
     Mutant(
         "queues are not cut back after a crash",
-        "recovery.py",
+        "recovery/recovery.py",
         "await self._cut_queues(start)",
         "await self._cut_queues(segments.limit_offset)",
         POWER_CUT,
@@ -63,21 +63,21 @@ MUTANTS = [
     ),
     Mutant(
         "index files are believed as they are",
-        "index_repair.py",
+        "recovery/index_repair.py",
         "    if not 1 < count <= entries:\n        return False",
         "    return True",
         POWER_CUT,
     ),
     Mutant(
         "the dirty tail is not cut: checksums do not matter",
-        "recovery.py",
+        "recovery/recovery.py",
         "check_crc=self._settings.check_crc_on_recover,",
         "check_crc=False,",
         POWER_CUT,
     ),
     Mutant(
         "recovery begins at the last segment whatever its age",
-        "horizon.py",
+        "recovery/horizon.py",
         "if 0 < scan.store_time(data, 0) <= trusted_ms:",
         "if 0 < scan.store_time(data, 0):",
         POWER_CUT,
@@ -91,21 +91,21 @@ MUTANTS = [
     ),
     Mutant(
         "short queues are not noticed after a clean stop",
-        "recovery.py",
+        "recovery/recovery.py",
         "start = first if marks is None else max(first, min(marks.log_end, derived))",
         "start = derived",
         RECOVERY,
     ),
     Mutant(
         "queues shorter than their marks are believed",
-        "queue_loss.py",
+        "recovery/queue_loss.py",
         "if is_front_lost or known.max_offset < mark.max_offset:",
         "if is_front_lost:",
         QUEUE_LOSS,
     ),
     Mutant(
         "marks of another log are believed",
-        "queue_marks.py",
+        "recovery/queue_marks.py",
         "return _tail(segments, self.log_end) == self.tail",
         "return True",
         QUEUE_LOSS,
@@ -124,6 +124,12 @@ def _run(sources: Path, tests: str, *, marker: str) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
     )  # fmt: skip
+
+
+def test_the_places_exist() -> None:
+    for mutant in MUTANTS:
+        source = ROOT / "src" / "contrailmq" / "store" / mutant.path
+        assert mutant.before in source.read_text(), f"change the mutant too: {mutant.name}"
 
 
 @pytest.mark.slow

@@ -71,8 +71,8 @@ MUTANTS = {
     ),
     "readers do not follow the disk": Mutant(
         "store",
-        "self._follows_append = not self._is_sync and",
-        "self._follows_append = True and",
+        "self.follower.follows = not self._is_sync and not settings.has_write_buffer",
+        "self.follower.follows = True",
         FLUSH,
     ),
     "half a write is taken for all of it": Mutant(
@@ -94,6 +94,12 @@ MUTANTS = {
         "derive", "self.follower.on_readable = listener", "pass", STORE
     ),
 }
+
+
+def test_the_places_exist() -> None:
+    for name, mutant in MUTANTS.items():
+        module = ROOT / "src" / "contrailmq" / "store" / f"{mutant.module}.py"
+        assert module.read_text().count(mutant.text) == 1, f"change the mutant too: {name}"
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from contrailmq.broker.consumers import ConsumerTable, Membership
-from contrailmq.broker.longpoll import LongPolls, Waiter
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.revision import Revision
+from contrailmq.broker.services.longpoll import LongPolls, Waiter
+from contrailmq.broker.tables.consumers import ConsumerTable, Membership
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.revision import Revision
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 
 QUEUES = [("T", 0), ("T", 1), ("U", 0)]

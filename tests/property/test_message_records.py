@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from types import ModuleType
 from typing import Any
 
@@ -10,15 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrailmq._native import record as record_map
 from contrailmq.errors import CorruptRecord, RemoteProtocolError
 from contrailmq.protocol.message import (
-    MAGIC_AT,
-    MAGIC_V2,
-    EncodedRecord,
     Record,
     decode_record,
     decode_records,
-    encode_blank,
     encode_record,
     record_size,
 )
@@ -96,7 +92,9 @@ def test_a_record_comes_back(fields: dict[str, Any]) -> None:
     assert record.sys_flag & ~0x30 == fields["sys_flag"]
     assert record.store_size == len(encoded)
     topic = len(fields["topic"].encode())
-    assert (int.from_bytes(encoded[MAGIC_AT : MAGIC_AT + 4], "big") == MAGIC_V2) is (topic > 127)
+    assert (int.from_bytes(encoded[record_map.MAGIC_AT :][:4], "big") == record_map.MAGIC_V2) is (
+        topic > 127
+    )
     assert len(encoded) == record_size(
         body=len(record.body),
         topic=topic,
@@ -118,14 +116,14 @@ def test_records_back_to_back_on_both_builds(many: list[dict[str, Any]], gap: by
     assert [record.fields() for record in compiled] == [
         decode_record(record).fields() for record in encoded
     ]
-    starts = [sum(map(len, encoded[:index])) for index in range(len(encoded))]
-    assert scanned(COMPILED, data + gap) == scanned(PURE, data + gap)
-    assert scanned(PURE, data + gap)[0] == starts
+    assert decoded(COMPILED, data + gap, Record) == decoded(PURE, data + gap, PureRecord)
+    if gap:
+        assert decoded(PURE, data + gap, PureRecord) == (record_map.CUT, len(data))
 
 
-@given(st.binary(max_size=200), st.integers(0, 10))
-def test_garbage_is_refused_alike(garbage: bytes, room: int) -> None:
-    assert scanned(COMPILED, garbage, room) == scanned(PURE, garbage, room)
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_alike(garbage: bytes) -> None:
+    assert decoded(COMPILED, garbage, Record) == decoded(PURE, garbage, PureRecord)
     with pytest.raises(CorruptRecord):
         decode_record(garbage)
     if garbage:
@@ -144,7 +142,6 @@ def test_changed_bytes_never_do_more_than_raise(
         encoded[place] = data.draw(st.integers(0, 255))
     raw = bytes(encoded)
     assert decoded(COMPILED, raw, Record) == decoded(PURE, raw, PureRecord)
-    assert scanned(COMPILED, raw) == scanned(PURE, raw)
 
 
 @pytest.mark.parametrize("long_topic", [False, True])
@@ -157,11 +154,11 @@ def test_every_truncation_is_refused(long_topic: bool) -> None:
         if size:
             with pytest.raises(RemoteProtocolError):
                 decode_records(encoded[:size])
-        for native in (COMPILED, PURE):
-            assert scanned(native, encoded[:size])[0] == []
-        # Behind a whole record the cut one is found, and the whole one is not lost.
-        positions, stop, _ = scanned(COMPILED, encoded + encoded[:size])
-        assert (positions, stop) == ([0], len(encoded))
+        # After a whole record the cut one is found, and the whole one is not lost.
+        if size:
+            cut = encoded + encoded[:size]
+            assert decoded(COMPILED, cut, Record) == (record_map.CUT, len(encoded))
+            assert len(COMPILED.decode_records(cut, Record, 1, True)) == 1
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=6), NAMES, st.booleans())
@@ -198,20 +195,12 @@ def test_java_hash_on_both_builds(text: str, raw: bytes) -> None:
     for place in range(0, len(units), 2):
         value = (value * 31 + int.from_bytes(units[place : place + 2], "big")) % 2**32
     signed = value - 2**32 if value >= 2**31 else value
-    assert COMPILED.java_hash(text) == PURE.java_hash(text) == signed
     decoded_text = raw.decode("utf-8", "replace")
-    for native in (COMPILED, PURE):
-        assert native.java_hash_utf8(raw) == native.java_hash(decoded_text)
-
-
-@given(FIELDS, I64, I64, I64)
-def test_a_stamp_changes_the_place_and_nothing_else(
-    fields: dict[str, Any], queue_offset: int, offset: int, store_ms: int
-) -> None:
-    stamped = EncodedRecord(encode_record(**fields), born_host_size=len(fields["born_host"]))
-    stamped.stamp(queue_offset=queue_offset, commit_log_offset=offset, store_ms=store_ms)
-    place = {"queue_offset": queue_offset, "commit_log_offset": offset, "store_ms": store_ms}
-    assert stamped.data == encode_record(**{**fields, **place})
+    for pure in (False, True):
+        native = native_module("hashing", pure=pure)
+        assert native.java_hash_of(text) == signed
+        whole = native.java_hash(raw or bytes(1), 0, len(raw), 0)
+        assert native.as_int(whole) == native.java_hash_of(decoded_text)
 
 
 def test_a_topic_is_not_taken_from_its_neighbour_by_mistake() -> None:
@@ -224,19 +213,14 @@ def test_a_topic_is_not_taken_from_its_neighbour_by_mistake() -> None:
         assert [record.topic for record in records] == ["\u00e9", "\ufffd"]
 
 
-def test_a_blank_record_ends_a_scan() -> None:
+def test_what_ends_records_has_a_reason() -> None:
     encoded = bytes(encode_record(**ORDINARY))
-    data = encoded + encode_blank(100) + bytes(92)
-    for native in (COMPILED, PURE):
-        assert scanned(native, data) == ([0], len(encoded), native.STOP_BLANK)
-        assert scanned(native, encoded + bytes(20))[2] == native.STOP_ZERO
-        assert scanned(native, encoded * 3, 2)[2] == native.STOP_FULL
-
-
-def scanned(native: ModuleType, data: bytes, room: int = 16) -> tuple[list[int], int, int]:
-    positions = array("q", bytes(8 * room))
-    count, stop, reason = native.scan_records(data, 0, len(data), positions)
-    return list(positions[:count]), stop, reason
+    blank = (100).to_bytes(4, "big") + record_map.MAGIC_BLANK.to_bytes(4, "big") + bytes(92)
+    for native, make in ((COMPILED, Record), (PURE, PureRecord)):
+        assert decoded(native, encoded + blank, make) == (record_map.BLANK, len(encoded))
+        assert decoded(native, encoded + bytes(20), make) == (record_map.EMPTY, len(encoded))
+        assert decoded(native, encoded + encoded[:-1], make) == (record_map.CUT, len(encoded))
+        assert decoded(native, encoded + b"\1" * 20, make) == (record_map.BAD_MAGIC, len(encoded))
 
 
 def decoded(native: ModuleType, data: bytes, make: type) -> object:

@@ -15,9 +15,9 @@ from contrailmq.client.allocate import (
     NearbyMachineRoom,
     Strategy,
 )
-from contrailmq.client.choose import RoundRobin, by_key
-from contrailmq.client.faults import FaultLog
 from contrailmq.client.process_queue import ProcessQueue
+from contrailmq.client.producer.faults import FaultLog
+from contrailmq.client.producer.queue_choice import RoundRobin, by_key
 from contrailmq.client.routes import PublishRoute
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.testing.sim import SimClock

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contrailmq.errors import FilterError
 from contrailmq.protocol.filter.sql import EXPRESSION_LENGTH_MAX, SqlError, compile_sql
 from contrailmq.protocol.filter.sql_numbers import compare_doubles, parse_double, parse_int
-from contrailmq.protocol.filter.sql_parser import DEPTH_MAX
+from contrailmq.protocol.filter.sql_parser import DEPTH_MAX, VALUES_MAX
 from contrailmq.protocol.properties import encode_properties
 
 Properties = dict[str, str]
@@ -216,11 +216,15 @@ def test_bounds_on_length_and_depth() -> None:
 
 
 def test_a_long_chain_is_not_deep() -> None:
-    chain = " OR ".join(f"a = {number}" for number in range(2000))
+    chain = " OR ".join(f"a = {number}" for number in range(VALUES_MAX // 2))
     compiled = compile_sql(chain)
-    assert compiled.matches({"a": "1999"})
-    assert not compiled.matches({"a": "2000"})
-    assert compiled.text.count("==") == 2000
+    assert compiled.matches({"a": "999"})
+    assert not compiled.matches({"a": "1000"})
+    assert compiled.text.count("==") == 1000
+    with pytest.raises(SqlError, match=f"more than {VALUES_MAX} values and names"):
+        compile_sql(chain + " OR b = 1")
+    listed = ",".join(f"'{number}'" for number in range(3000))
+    assert compile_sql(f"a IN ({listed})").matches({"a": "2999"})
 
 
 def test_an_error_is_a_filter_error_that_shows_its_place() -> None:

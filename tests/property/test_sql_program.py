@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrailmq._native import sql as native
-from contrailmq.broker.filters import SqlMatcher
+from contrailmq.broker.tables.filters import SqlMatcher
 from contrailmq.protocol.filter import sql_program
 from contrailmq.protocol.filter.sql import SqlError, SqlFilter, compile_sql
 from testkit.builds import BUILDS, native_module
@@ -195,7 +195,7 @@ def test_a_damaged_record_is_decided_without_a_look_outside(
     properties: bytes, cut: int, flip: int
 ) -> None:
     """Through a pull: a record whose lengths lie does not match, and nothing else happens."""
-    from contrailmq._native.gather import Gatherer, Limits
+    from contrailmq._native.store.gather import Gatherer, Limits
 
     topic, body = b"Topic", b"hello"
     size = 91 + len(body) + len(topic) + len(properties)

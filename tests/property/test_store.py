@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from contrailmq._native import scan
+from contrailmq._native.store import scan
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import GetStatus, NewMessage

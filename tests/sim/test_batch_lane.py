@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contrailmq.broker.lane import BrokerLane
+from contrailmq.broker.lanes.send import BrokerLane
 from contrailmq.errors import NetworkError
 from contrailmq.protocol.batch import BatchMessage, encode_batch
 from contrailmq.protocol.command import Command, Serialization

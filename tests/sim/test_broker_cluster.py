@@ -112,7 +112,7 @@ def test_nothing_runs_between_deadlines(tmp_path: Path) -> None:
                 asyncio.ensure_future(pull(client, "T", 1, suspend_ms=50_000)) for _ in range(1000)
             ]
             await asyncio.sleep(1)
-            assert await _turns(30) <= 2 * idle
+            assert await _turns(30) <= idle + 10
             for task in waiting:
                 task.cancel()
             await asyncio.wait(waiting)

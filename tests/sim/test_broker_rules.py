@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.filters import SqlMatcher
+from contrailmq.broker.tables.filters import SqlMatcher
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.batch import BatchMessage, encode_batch
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData

@@ -21,7 +21,7 @@ from contrailmq import (
     ReceivedMessage,
 )
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import read_conf
+from contrailmq.broker.config.file import read_conf
 from contrailmq.client.settings import World
 from contrailmq.errors import ContrailError
 from contrailmq.namesrv.app import NameServer

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contrailmq.broker import lane as broker_lane
 from contrailmq.broker.app import Broker
+from contrailmq.broker.lanes import send as broker_lane
 from contrailmq.errors import StoreClosed
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import Command

@@ -34,6 +34,7 @@ from contrailmq.protocol.bodies.topic import (
 from contrailmq.protocol.bodies.version import DataVersion
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command, Serialization
+from contrailmq.settings import parse_properties
 from contrailmq.testing.network import SimNetwork
 from contrailmq.testing.sim import SimClock, simulate
 
@@ -439,9 +440,19 @@ def test_own_configuration_over_the_wire(tmp_path: Path) -> None:
                 answer = await world.ask(code, {"cluster": "c"})
                 assert (answer.code, answer.remark) == (1, "disable")
             assert await change("kvConfigPath=/x") == (16, "Can not update config in black list.")
-            assert await change("listenPort=1") == (
-                1, "listenPort cannot be changed while running; restart to change it",
-            )  # fmt: skip
+            assert await change("listenPort=1") == (16, "Can not update config in black list.")
+            assert await change("scanNotActiveBrokerInterval=1") == (
+                1,
+                "scanNotActiveBrokerInterval cannot be changed while running; restart to change it",
+            )
+            smuggled = "productEnvName=x\\nkvConfigPath=/any/path\\u2028listenPort=1"
+            assert await change(smuggled) == (0, None)
+            answer = await world.ask(RequestCode.GET_NAMESRV_CONFIG)
+            told = parse_properties(bytes(answer.body).decode())
+            kept = parse_properties((tmp_path / "namesrv.properties").read_text())
+            assert told == kept
+            assert told["productEnvName"] == "x\nkvConfigPath=/any/path\u2028listenPort=1"
+            assert told["kvConfigPath"] == paths["kv_config_path"]
             assert (await change("enableTopicList=maybe"))[0] == 1
             shown = bytes((await world.ask(RequestCode.GET_NAMESRV_CONFIG)).body).decode()
             assert "enableTopicList=false\n" in shown

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from contrailmq.errors import DiskFull, MessageIllegal, StoreClosed, StoreError
+from contrailmq.errors import DiskFull, StoreClosed, StoreError, StoreRefusal
 from contrailmq.protocol.message import decode_record
 from contrailmq.protocol.properties import encode_properties
-from contrailmq.store.check import check
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.check import check
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.settings import FlushDiskType, StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import NewMessage
@@ -117,7 +117,7 @@ class _World:
             await self._work(store)
             self._crash()
         store = await self._open()
-        with contextlib.suppress(MessageIllegal):
+        with contextlib.suppress(StoreRefusal):
             self._put(store)
         await store.aclose()
         for put in self.history:
@@ -173,7 +173,7 @@ class _World:
                 waiter = store.wait_flushed(self._ends[put.offset])
                 if waiter is not None and await waiter:
                     put.is_acknowledged = True
-            except (DiskFull, MessageIllegal):
+            except (DiskFull, StoreRefusal):
                 await asyncio.sleep(0.01)
             except (StoreClosed, StoreError):
                 return

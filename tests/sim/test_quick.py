@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from contrailmq import ClientSettings, Message, Producer, ProducerSettings
-from contrailmq._native.client import SendTemplate
-from contrailmq.client import quick
+from contrailmq._native.client.sends import SendTemplate
+from contrailmq.client.producer import quick_send as quick
 from contrailmq.client.settings import World
 from contrailmq.errors import ClientError, ConnectionLost, RequestTimeout, error_of
 from contrailmq.net.connection import Connection

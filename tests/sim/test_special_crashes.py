@@ -131,6 +131,67 @@ def test_power_cuts_at_random_moments_lose_no_transaction(seed: int, tmp_path: P
     run(seed, tmp_path, scenario, limit_s=100_000)
 
 
+@pytest.mark.parametrize("immunity", ["", "CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02"])
+def test_kills_do_not_multiply_transactions(immunity: str, tmp_path: Path) -> None:
+    """Each kill comes after a round and before its cursors are saved."""
+
+    async def scenario(world: World) -> None:
+        files, bodies = SimFiles(), [b"half %d" % number for number in range(5)]
+        conf = {**CONF, "flushConsumerOffsetInterval": "3600000", "transactionTimeOut": "1000"}
+        for life in range(6):
+            async with until_power_cut(world, files, None, **conf), producers(world) as producer:
+                await producer.beat()
+                if life == 0:
+                    for body in bodies:
+                        await producer.send_half(body, more=immunity)
+                await asyncio.sleep(4)
+        async with world.broker(files=files, **conf) as broker, producers(world) as producer:
+            producer.verdicts = dict.fromkeys(bodies, COMMIT)
+            for _ in range(25):
+                await producer.beat()
+                await asyncio.sleep(3)
+            found = sorted(bytes(record.body) for record in await everything(producer.client, "T"))
+            rounds = broker.parts.store.bounds(HALF, 0)[1] / len(bodies)
+        assert found == bodies
+        assert rounds < (40 if immunity else 9), "copies were copied"
+
+    run(1, tmp_path, scenario, limit_s=100_000)
+
+
+def test_a_late_commit_ends_the_copy_that_was_put_back(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async with world.broker(files=SimFiles(), **CONF), producers(world) as producer:
+            await producer.beat()
+            fields = await producer.send_half(b"late")
+            await asyncio.sleep(20)
+            assert producer.asked[b"late"] >= 2
+            producer.verdicts[b"late"] = COMMIT
+            assert (await producer.end(fields, COMMIT)).code == 0
+            await asyncio.sleep(20)
+            (record,) = await everything(producer.client, "T")
+            assert bytes(record.body) == b"late"
+
+    run(1, tmp_path, scenario, limit_s=100_000)
+
+
+@pytest.mark.parametrize("step_h", [-1, 80])
+def test_a_clock_that_jumps_neither_stops_the_checks_nor_gives_up(
+    step_h: int, tmp_path: Path
+) -> None:
+    async def scenario(world: World) -> None:
+        async with world.broker(files=SimFiles(), **CONF), producers(world) as producer:
+            producer.verdicts[b"half"] = COMMIT
+            await producer.send_half(b"half")
+            world.clock.jump(step_h * 3_600_000)
+            await producer.beat()
+            await asyncio.sleep(30)
+            assert producer.asked[b"half"] == 1
+            (record,) = await everything(producer.client, "T")
+            assert bytes(record.body) == b"half"
+
+    run(1, tmp_path, scenario, limit_s=100_000)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_cursors_behind_a_log_that_lost_its_end_are_corrected(seed: int, tmp_path: Path) -> None:
     """Under asynchronous flush a power cut may take more than the saved cursors know of."""

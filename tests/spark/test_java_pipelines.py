@@ -19,7 +19,8 @@ import pytest
 from contrailmq import blocking
 from contrailmq.client.access import Credentials
 from contrailmq.client.settings import ClientSettings, ConsumerSettings
-from contrailmq.pipelines import archive, audit, query, redrive, replay, restore
+from contrailmq.pipelines import archive, query, redrive, replay, restore
+from contrailmq.pipelines.audit import run as audit
 from contrailmq.pipelines.places import Archive, Cluster, Stores, read_messages
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command

@@ -19,7 +19,8 @@ from contrailmq import blocking
 from contrailmq.client.settings import ConsumerSettings, ProducerSettings
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError, ContrailError
-from contrailmq.pipelines import audit, message_report, redrive, replay
+from contrailmq.pipelines import message_report, redrive, replay
+from contrailmq.pipelines.audit import run as audit
 from contrailmq.pipelines.places import Cluster, Stores, read_messages
 from contrailmq.pipelines.progress import Stop
 from contrailmq.protocol.names import TRACE_TOPIC

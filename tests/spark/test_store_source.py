@@ -241,7 +241,12 @@ def test_a_changed_body_is_found_by_its_checksum(spark: Any, tmp_path: Path) -> 
     with (copy / "commitlog" / f"{base:020d}").open("r+b") as segment:
         segment.seek(victim.commit_log_offset - base + 90)
         segment.write(bytes(255 - byte for byte in victim.body[2:4]))
-    assert _read(spark, copy).count() > 0
+    with pytest.raises(Exception, match=f"offset {victim.queue_offset}: the message cannot be op"):
+        _read(spark, copy).collect()
+    kept = _read(spark, copy, onBadMessage="skip").collect()
+    assert victim.commit_log_offset not in {row.commit_log_offset for row in kept}
+    bad = _read(spark, copy, onDamage="report").where("properties['BAD_MESSAGE'] is not null")
+    assert [(row.queue_offset, row.body) for row in bad.collect()] == [(victim.queue_offset, b"")]
     damaged = _read(spark, copy, onDamage="report", checkCrc="true").where("damage is not null")
     assert [row.queue_offset for row in damaged.collect()] == [victim.queue_offset]
 

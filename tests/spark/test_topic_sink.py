@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contrailmq.client.choose import by_key
+from contrailmq.client.producer.queue_choice import by_key
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.options import source_options
@@ -92,6 +92,28 @@ def test_a_topic_column_and_a_round_trip(spark: Any, cluster: ClusterThread) -> 
     assert sorted(filter(None, with_colour)) == sorted(
         filter(None, (row.properties.get("colour") for row in original))
     )
+
+
+def test_rows_with_a_time_of_their_own_come_then(spark: Any, cluster: ClusterThread) -> None:
+    """Read before their time they are not there; each is there once, and not early."""
+    cluster.create_topic("later", queues=2)
+    at_s = int(time.time()) + 12
+    frame = spark.range(60).selectExpr(
+        "cast(id as string) as body",
+        f"if(id < 20, null, timestamp_millis({at_s} * 1000L + id)) as deliver_at",
+    )
+    _write(frame, cluster, topic="later", delivery="effectively-once", queryId="timers")
+    _write(frame, cluster, topic="later", delivery="effectively-once", queryId="timers")
+    assert sorted(int(bytes(row.body)) for row in _rows(spark, cluster, "later")) == list(range(20))
+    deadline = time.monotonic() + 60
+    while len(_rows(spark, cluster, "later")) < 60 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    rows = _rows(spark, cluster, "later")
+    assert sorted(int(bytes(row.body)) for row in rows) == list(range(60))
+    for row in rows:
+        number = int(bytes(row.body))
+        if number >= 20:
+            assert row.store_time.timestamp() >= at_s + number / 1000 - 0.001
 
 
 def test_large_bodies_are_compressed(spark: Any, cluster: ClusterThread) -> None:

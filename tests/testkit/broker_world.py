@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import read_conf
+from contrailmq.broker.config.file import read_conf
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import NameServerSettings
 from contrailmq.net.client import RemotingClient
@@ -46,6 +46,7 @@ class World:
         self.rng = rng
         self.network = SimNetwork(self._stream())
         self.directory = directory
+        self.clock = SimClock()  # of the servers; tests make it jump
         self.notices: list[str] = []
         self._conf = conf
         self._clients = 0
@@ -56,7 +57,7 @@ class World:
     def name_server(self, ip: str = NAMESRV_IPS[0]) -> NameServer:
         settings = NameServerSettings(bind_address=ip, listen_port=9876)
         return NameServer(
-            settings, clock=SimClock(), network=self.network.host(ip), rng=self._stream()
+            settings, clock=self.clock, network=self.network.host(ip), rng=self._stream()
         )
 
     def broker(self, *, files: Any = None, **conf: str) -> Broker:
@@ -70,6 +71,7 @@ class World:
                 "storePathRootDir": str(self.directory / "store"),
                 "mappedFileSizeCommitLog": str(1024 * 1024),
                 "mappedFileSizeConsumeQueue": "20000",
+                "mappedFileSizeTimerLog": "5200",
                 "maxHashSlotNum": "100",
                 "maxIndexNum": "400",
                 "maxMessageSize": "65536",
@@ -80,7 +82,7 @@ class World:
         return Broker(
             read.broker,
             read.store,
-            clock=SimClock(),
+            clock=self.clock,
             network=self.network.host(BROKER_IP),
             files=files,
             rng=self._stream(),
@@ -241,9 +243,9 @@ async def live(broker: Broker, started: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def until_power_cut(
-    world: World, files: SimFiles, rng: random.Random, **conf: str
+    world: World, files: SimFiles, rng: random.Random | None, **conf: str
 ) -> AsyncIterator[None]:
-    """A broker that loses its power when the block ends."""
+    """A broker that loses its power when the block ends; without ``rng`` it is killed only."""
     mortal, started = Mortal(files), asyncio.Event()
     task = asyncio.ensure_future(live(world.broker(files=mortal, **conf), started))
     await started.wait()
@@ -252,7 +254,8 @@ async def until_power_cut(
     finally:
         mortal.is_dead = True
         world.network.crash(BROKER_IP)
-        files.cut_power(rng)
+        if rng is not None:
+            files.cut_power(rng)
         task.cancel()
         with suppress(BaseException):
             await task

@@ -314,8 +314,11 @@ class JavaCall:
 class JavaClient:
     """A virtual machine with the Java client in it, driven by JSON lines (``Driver.java``)."""
 
-    def __init__(self, version: str, home: Path, *, serialization: str = "JSON") -> None:
+    def __init__(
+        self, version: str, home: Path, *, serialization: str = "JSON", flags: tuple[str, ...] = ()
+    ) -> None:
         command = java_command(version, home=home, heap_mb=256, serialization=serialization)
+        command[1:1] = flags
         self.log = home / "client.out"
         self._numbers = itertools.count(1)
         self._calls: dict[int, JavaCall] = {}
@@ -377,8 +380,20 @@ class JavaClient:
 class MqAdmin:
     """The original's admin tool in a virtual machine that stays (``MqAdmin.java``)."""
 
-    def __init__(self, version: str, home: Path) -> None:
+    def __init__(
+        self,
+        version: str,
+        home: Path,
+        *,
+        account: tuple[str, str] | None = None,
+        flags: tuple[str, ...] = (),
+    ) -> None:
         command = java_command(version, home=home, heap_mb=256)
+        command[1:1] = flags
+        if account is not None:
+            (home / "conf").mkdir(exist_ok=True)
+            tools = home / "conf" / "tools.yml"
+            tools.write_text(f"accessKey: {account[0]}\nsecretKey: {account[1]}\n")
         _write_logback(home)
         self._log = home / "mqadmin.err"
         with self._log.open("wb") as log:

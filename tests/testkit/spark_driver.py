@@ -21,7 +21,8 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 
-from contrailmq.pipelines import archive, audit, query, redrive, replay, restore
+from contrailmq.pipelines import archive, query, redrive, replay, restore
+from contrailmq.pipelines.audit import run as audit
 from contrailmq.pipelines.places import Archive, Cluster
 from contrailmq.spark import session
 

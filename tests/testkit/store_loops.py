@@ -11,28 +11,37 @@ from types import ModuleType, SimpleNamespace
 
 from testkit.builds import NATIVE, native_module
 
-NAMES = ("raw", "scan", "index", "queues", "log", "sql", "gather")
+NAMES = (
+    "raw",
+    "hashing",
+    "store.scan",
+    "store.index",
+    "store.queues",
+    "store.log",
+    "sql",
+    "store.gather",
+)
 
 
 def store_loops(*, pure: bool) -> SimpleNamespace:
     """``.index``, ``.queues``, ``.log``, ``.gather`` of one build."""
     if not pure:
-        return SimpleNamespace(
-            **{name: native_module(name, pure=False) for name in NAMES if name != "raw"}
+        return _by_last_name(
+            {name: native_module(name, pure=False) for name in NAMES if name != "raw"}
         )
-    package = importlib.import_module("contrailmq._native")
     kept = {name: sys.modules.get(f"contrailmq._native.{name}") for name in NAMES}
     loaded: dict[str, ModuleType] = {}
     try:
         for name in NAMES:
             spec = importlib.util.spec_from_file_location(
-                f"contrailmq._native.{name}", NATIVE / f"{name}.py"
+                f"contrailmq._native.{name}",
+                NATIVE.joinpath(*name.split(".")).with_suffix(".py"),
             )
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             sys.modules[f"contrailmq._native.{name}"] = module
-            setattr(package, name, module)
+            _set_in_package(name, module)
             spec.loader.exec_module(module)
             loaded[name] = module
     finally:
@@ -40,5 +49,14 @@ def store_loops(*, pure: bool) -> SimpleNamespace:
             sys.modules.pop(f"contrailmq._native.{name}", None)
             if module is not None:
                 sys.modules[f"contrailmq._native.{name}"] = module
-                setattr(package, name, module)
-    return SimpleNamespace(**loaded)
+                _set_in_package(name, module)
+    return _by_last_name(loaded)
+
+
+def _set_in_package(name: str, module: ModuleType) -> None:
+    package, _, last = f"contrailmq._native.{name}".rpartition(".")
+    setattr(importlib.import_module(package), last, module)
+
+
+def _by_last_name(modules: dict[str, ModuleType]) -> SimpleNamespace:
+    return SimpleNamespace(**{name.rpartition(".")[2]: module for name, module in modules.items()})

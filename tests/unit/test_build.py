@@ -141,7 +141,9 @@ def test_a_wheel_of_a_source_distribution_installs_and_runs(tmp_path: Path) -> N
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     for native in native_names():
-        assert any(n.startswith(f"contrailmq/_native/{native}.cp") for n in names), native
+        assert any(
+            n.startswith(f"contrailmq/_native/{native.replace('.', '/')}.cp") for n in names
+        ), native
     shipped = [name.removeprefix("src/") for name in listed.split("\0") if name.startswith("src/")]
     assert not [name for name in shipped if name not in names]
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -35,32 +36,55 @@ test ! -e steady_failure
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A repository of stand-ins."""
-    for name in (".ci", ".venv/bin", ".venv/.stamps"):
+    for name in (".ci", ".venv/bin", ".venv/.stamps", "scripts"):
         (tmp_path / name).mkdir(parents=True)
     text = (ROOT / ".ci" / "run").read_text()
     assert "[interop]=" in text
     (tmp_path / ".ci" / "run").write_text(re.sub(r"\[interop\]=\d+", "[interop]=2", text))
     (tmp_path / ".venv" / "bin" / "python").write_text(PYTHON)
-    for program in (".ci/run", ".venv/bin/python"):
+    (tmp_path / "scripts" / "pythons").write_text("#!/bin/sh\necho pythons\n")
+    (tmp_path / "scripts" / "plain").write_text('#!/bin/sh\necho "plain $*"\n')
+    for program in (".ci/run", ".venv/bin/python", "scripts/pythons", "scripts/plain"):
         (tmp_path / program).chmod(0o755)
     (tmp_path / "Makefile").write_text(MAKEFILE)
     return tmp_path
 
 
-def _run(folder: Path, *steps: str) -> tuple[int, str, dict[str, str]]:
+def _run(folder: Path, *steps: str, **env: str) -> tuple[int, str, dict[str, str]]:
     """Exit code, what was said, and the table: step to result."""
     done = subprocess.run(
-        [".ci/run", *steps], cwd=folder, capture_output=True, text=True, timeout=60
+        [".ci/run", *steps],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
-    rows = re.findall(r"^(\w+) +(ok|FAILED) +\d+ s$", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^(\w+) +(ok|FAILED|skipped) +\d+ s$", done.stdout, re.MULTILINE)
     return done.returncode, done.stdout + done.stderr, dict(rows)
+
+
+def test_late_steps_are_left_out_and_named(folder: Path) -> None:
+    code, said, table = _run(folder, CONTRAIL_CI_LATE_S="-1")
+    assert code == 0
+    assert [step for step, result in table.items() if result == "skipped"] == ["plain", "pythons"]
+    assert "run it alone: .ci/run plain" in said
 
 
 def test_all_steps_run_and_are_in_the_table(folder: Path) -> None:
     code, said, table = _run(folder)
-    steps = ["prepare", "check", "test", "slow", "interop", "spark", "soak", "total"]
+    steps = [
+        "prepare", "check", "test", "slow", "interop", "spark", "soak", "plain", "pythons", "total",
+    ]  # fmt: skip
     assert (code, list(table), set(table.values())) == (0, steps, {"ok"})
-    for words in ("checked", "tested", "sparked", "-m soak ", "slow or crash or fuzz"):
+    for words in (
+        "checked",
+        "tested",
+        "plain -n 2",
+        "sparked",
+        "-m soak ",
+        "slow or crash or fuzz",
+    ):
         assert said.count(words) == 1, words
 
 

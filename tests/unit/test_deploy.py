@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from contrailmq import main as command
-from contrailmq.broker.conf import read_conf
+from contrailmq.broker.config.file import read_conf
 from contrailmq.namesrv.settings import Configuration
 from contrailmq.settings import parse_properties
 

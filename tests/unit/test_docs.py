@@ -142,7 +142,7 @@ def test_the_table_of_codes_is_what_a_broker_serves() -> None:
     """The table is read from the source; here a running broker is asked."""
     made = runpy.run_path(str(ROOT / "scripts" / "reference"))
     listed = set()
-    for module in ("table", "special", "admin"):
+    for module in ("table", "special", "admin", "replication"):
         listed |= set(made["handlers_of"](f"contrailmq.broker.handlers.{module}"))
     cluster = ClusterThread()
     try:

@@ -1,3 +1,4 @@
+# inline module: C for the modules that cimport it; never compiled by itself
 # The C side of raw.py: inline, by address, big-endian. Bounds are the caller's.
 from libc.string cimport memchr, memcmp, memcpy
 
@@ -193,6 +194,9 @@ cdef inline Py_ssize_t find_byte(const unsigned char* data, Py_ssize_t at, Py_ss
 
 cdef inline long long* numbers_at(long long[::1] numbers) noexcept:
     return &numbers[0]
+
+cdef inline const unsigned int* words_at(const unsigned int[::1] words) noexcept:
+    return &words[0]
 
 cdef inline bint is_same(const unsigned char* data, Py_ssize_t left_at, Py_ssize_t right_at, Py_ssize_t size) noexcept nogil:
     return contrail_same(data + left_at, data + right_at, size)

@@ -91,6 +91,11 @@ def numbers_at(numbers: Any) -> Any:
     return numbers
 
 
+def words_at(words: Any) -> Any:
+    """Return the first of some 32-bit numbers, of which there must be one (C: its address)."""
+    return words
+
+
 def is_same(data: Any, left_at: int, right_at: int, size: int) -> bool:
     """Whether two mostly short stretches of the same bytes are equal."""
     return bool(data[left_at : left_at + size] == data[right_at : right_at + size])

@@ -1,12 +1,12 @@
 import cython
 
-from contrailmq._native cimport raw
+from contrailmq._native cimport raw, record, text
 
 cdef int _FALSE, _TRUE, _UNKNOWN, _ERROR, _HARD, _NODE_SIZE
 cdef int _OP_HARD, _OP_VALUE, _OP_CAST, _OP_NOT, _OP_AND, _OP_OR, _OP_AMONG, _OP_SEARCH
 cdef int _OP_ORDER_INTEGER, _OP_ORDER_DOUBLE, _OP_ORDER_NAMES, _OP_EQUAL_TEXT, _OP_EQUAL_INTEGER
 cdef int _OP_EQUAL_DOUBLE, _OP_EQUAL_BOOLEAN, _OP_IS_NULL, _OP_IS_UNKNOWN, _OP_EQUAL_NAMES
-cdef int _DIGITS_MAX, _EXACT_DIGITS, _FRACTION_MAX
+cdef int _LOWER, _DIGITS_MAX, _EXACT_DIGITS, _FRACTION_MAX
 cdef long long _INT_MAX
 cdef const double[::1] _POWERS
 cdef const unsigned char[::1] _TRUE_TEXT
@@ -33,14 +33,11 @@ cdef class SqlProgram:
     @cython.locals(outcome=cython.int)
     cpdef bint matches(self, bytes properties) except -1
 
-    @cython.locals(
-        end=cython.Py_ssize_t, at=cython.Py_ssize_t, sys_flag=cython.uint, body_size=cython.longlong,
-        length=cython.Py_ssize_t, outcome=cython.int,
-    )
+    @cython.locals(spans=record.Spans, outcome=cython.int)
     cdef bint matches_record(self, const unsigned char* data, Py_ssize_t position, Py_ssize_t size) except -1
     cdef int evaluate_at(self, const unsigned char* data, Py_ssize_t start, Py_ssize_t end) except -1
 
-    @cython.locals(number=cython.int, stop=cython.Py_ssize_t, value=cython.Py_ssize_t, size=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    @cython.locals(number=cython.int, pair=text.Pair, size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cdef void _find_values(self, const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept
 
     @cython.locals(at=cython.Py_ssize_t, op=cython.int, a=cython.longlong, b=cython.longlong, outcome=cython.int)
@@ -50,7 +47,7 @@ cdef class SqlProgram:
     cdef int _chain(self, Py_ssize_t first, Py_ssize_t count, int final) noexcept
     cdef int _missing(self, int op, int outcome) noexcept
 
-    @cython.locals(text=cython.Py_ssize_t, outcome=cython.int)
+    @cython.locals(word=cython.Py_ssize_t, outcome=cython.int)
     cdef int _compare(self, int op, Py_ssize_t name, long long b, long long c, long long d) noexcept
 
     @cython.locals(
@@ -60,13 +57,13 @@ cdef class SqlProgram:
     cdef int _compare_names(self, int op, Py_ssize_t left, Py_ssize_t right, int test) noexcept
 
     @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t)
-    cdef int _is_text(self, Py_ssize_t name, Py_ssize_t text) noexcept
+    cdef int _is_text(self, Py_ssize_t name, Py_ssize_t word) noexcept
 
     @cython.locals(
         at=cython.Py_ssize_t, size=cython.Py_ssize_t, value=cython.Py_ssize_t, room=cython.Py_ssize_t,
         found=cython.int, step=cython.Py_ssize_t,
     )
-    cdef int _search(self, Py_ssize_t name, Py_ssize_t text, int word, int negated) noexcept
+    cdef int _search(self, Py_ssize_t name, Py_ssize_t word, int place, int negated) noexcept
 
     @cython.locals(at=cython.Py_ssize_t, step=cython.int)
     cdef int _is_true(self, Py_ssize_t name) noexcept

@@ -15,7 +15,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from contrailmq._native import raw
+from contrailmq._native import raw, record, text
 
 Bytes = bytes | bytearray | memoryview
 
@@ -77,6 +77,7 @@ _FRACTION_MAX = 22  # 10 ** 22 is the last power of ten that is an exact double
 _INT_MAX = 2147483647
 _POWERS = array("d", [float(10**power) for power in range(23)])
 _TRUE_TEXT = b"true"
+_LOWER = ord(" ")  # the bit that makes a letter a small one
 
 
 class SqlProgram:
@@ -135,36 +136,12 @@ class SqlProgram:
 
         A record whose lengths do not add up does not match.
         """
-        end = position + size
-        at = position + 84
-        sys_flag = raw.get_u32(data, position + 36)
-        if sys_flag & 0x10:
-            at += 12
-        if sys_flag & 0x20:
-            at += 12
-        if at + 4 > end:
+        spans = record.locate(data, position, size)
+        if spans.size <= 0:
             return False
-        body_size = raw.get_u32(data, at)
-        if body_size > size:
-            return False
-        at += 4 + body_size
-        if raw.get_u32(data, position + 4) & 0xFF == 0xA7:  # the magic of a V1 record
-            if at + 1 > end:
-                return False
-            at += 1 + data[at]
-        else:
-            if at + 2 > end:
-                return False
-            at += 2 + data[at] * 256 + data[at + 1]
-        if at + 2 > end:
-            return False
-        length = data[at] * 256 + data[at + 1]
-        at += 2
-        if at + length > end:
-            return False
-        outcome = self.evaluate_at(data, at, at + length)
+        outcome = self.evaluate_at(data, spans.properties, spans.end)
         if outcome == _HARD:
-            return bool(self.fallback(bytes(data[at : at + length])))
+            return bool(self.fallback(bytes(data[spans.properties : spans.end])))
         return outcome == _TRUE
 
     def evaluate_at(self, data: Any, start: int, end: int) -> int:
@@ -178,21 +155,18 @@ class SqlProgram:
         for number in range(self.names):
             self.value_size[number] = -1
         while start < end:
-            stop = raw.find_byte(data, start, end, 2)
-            if stop < 0:
-                stop = end
+            pair = text.pair_at(data, start, end)
             for number in range(self.names):
                 at = self.text_at[number]
                 size = self.text_at[number + 1] - at
-                value = start + size + 1
                 if (
-                    value < stop
-                    and data[value - 1] == 1
+                    size == pair.name_size
+                    and pair.value_size > 0
                     and raw.same_bytes(self.text_data, at, data, start, size)
                 ):
-                    self.value_at[number] = value
-                    self.value_size[number] = stop - value
-            start = stop + 1
+                    self.value_at[number] = pair.value
+                    self.value_size[number] = pair.value_size
+            start = pair.end + 1
 
     def _evaluate(self, node: int) -> int:
         at = node * _NODE_SIZE
@@ -244,8 +218,8 @@ class SqlProgram:
         if op == _OP_EQUAL_TEXT:
             return self._is_text(name, b)
         if op == _OP_AMONG:
-            for text in range(b, b + c):
-                if self._is_text(name, text):
+            for word in range(b, b + c):
+                if self._is_text(name, word):
                     return 1 - d
             return d
         if op == _OP_ORDER_INTEGER or op == _OP_EQUAL_INTEGER:
@@ -288,29 +262,29 @@ class SqlProgram:
         ):
             return _TRUE
         for at in range(left_at, left_at + left_size):
-            if self.data[at] >= 0x80:
+            if self.data[at] >= text.HIGH_BIT:
                 return _HARD  # what is no UTF-8 may be equal when decoded
         return _FALSE
 
-    def _is_text(self, name: int, text: int) -> int:
-        at = self.text_at[text]
-        size = self.text_at[text + 1] - at
+    def _is_text(self, name: int, word: int) -> int:
+        at = self.text_at[word]
+        size = self.text_at[word + 1] - at
         if size != self.value_size[name]:
             return 0
         return 1 if raw.same_bytes(self.text_data, at, self.data, self.value_at[name], size) else 0
 
-    def _search(self, name: int, text: int, word: int, negated: int) -> int:
-        at = self.text_at[text]
-        size = self.text_at[text + 1] - at
+    def _search(self, name: int, word: int, place: int, negated: int) -> int:
+        at = self.text_at[word]
+        size = self.text_at[word + 1] - at
         value = self.value_at[name]
         room = self.value_size[name] - size
         if size == 0:
             return _FALSE
         found = 0
         if room >= 0:
-            if word == 1:
+            if place == 1:
                 found = 1 if raw.same_bytes(self.text_data, at, self.data, value, size) else 0
-            elif word == 2:
+            elif place == 2:
                 value += room
                 found = 1 if raw.same_bytes(self.text_data, at, self.data, value, size) else 0
             else:
@@ -322,10 +296,10 @@ class SqlProgram:
 
     def _is_true(self, name: int) -> int:
         at = self.value_at[name]
-        if self.value_size[name] != 4:
+        if self.value_size[name] != len(_TRUE_TEXT):
             return 0
-        for step in range(4):
-            if self.data[at + step] | 0x20 != _TRUE_TEXT[step]:
+        for step in range(len(_TRUE_TEXT)):
+            if self.data[at + step] | _LOWER != _TRUE_TEXT[step]:
                 return 0
         return 1
 
@@ -333,21 +307,21 @@ class SqlProgram:
         at = self.value_at[name]
         end = at + self.value_size[name]
         is_negative = 0
-        if self.data[at] == 45 or self.data[at] == 43:
-            is_negative = 1 if self.data[at] == 45 else 0
+        if self.data[at] == ord("-") or self.data[at] == ord("+"):
+            is_negative = 1 if self.data[at] == ord("-") else 0
             at += 1
             if at == end:
                 return _ERROR
         value = 0
         for place in range(at, end):
             digit = self.data[place]
-            if digit >= 0x80:
+            if digit >= text.HIGH_BIT:
                 return _HARD  # there are digits that are not ASCII
-            if digit < 48 or digit > 57:
+            if digit < ord("0") or digit > ord("9"):
                 return _ERROR  # whatever follows
             if place - at >= _DIGITS_MAX:
                 return _HARD
-            value = value * 10 + (digit - 48)
+            value = value * 10 + (digit - ord("0"))
         if is_negative:
             value = -value
         if not is_long and (value > _INT_MAX or value < -_INT_MAX - 1):
@@ -366,29 +340,29 @@ class SqlProgram:
         """Read a value into ``number``: TRUE when it is one, ERROR, or HARD."""
         at = self.value_at[name]
         end = at + self.value_size[name]
-        while at < end and self.data[at] <= 32:
+        while at < end and self.data[at] <= ord(" "):
             at += 1
-        while at < end and self.data[end - 1] <= 32:
+        while at < end and self.data[end - 1] <= ord(" "):
             end -= 1
         is_negative = 0
-        if at < end and (self.data[at] == 45 or self.data[at] == 43):
-            is_negative = 1 if self.data[at] == 45 else 0
+        if at < end and (self.data[at] == ord("-") or self.data[at] == ord("+")):
+            is_negative = 1 if self.data[at] == ord("-") else 0
             at += 1
         if at == end:
             return _ERROR
         first = self.data[at]
-        if first != 46 and (first < 48 or first > 57):
-            return _HARD if first == 78 or first == 73 else _ERROR  # NaN, Infinity
+        if first != ord(".") and (first < ord("0") or first > ord("9")):
+            return _HARD if first == ord("N") or first == ord("I") else _ERROR  # NaN, Infinity
         mantissa = 0
         digits = 0  # after leading zeros
         count = 0
         fraction = -1
         while at < end:
             digit = self.data[at]
-            if digit == 46 and fraction < 0:
+            if digit == ord(".") and fraction < 0:
                 fraction = 0
-            elif digit >= 48 and digit <= 57:
-                mantissa = mantissa * 10 + (digit - 48)
+            elif digit >= ord("0") and digit <= ord("9"):
+                mantissa = mantissa * 10 + (digit - ord("0"))
                 count += 1
                 if mantissa:
                     digits += 1

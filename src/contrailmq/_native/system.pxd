@@ -1,3 +1,4 @@
+# inline module: C for the modules that cimport it; never compiled by itself
 # The C side of system.py.
 # The wait for work, the fsync and the word that it is done: all without the interpreter lock.
 cdef extern from *:

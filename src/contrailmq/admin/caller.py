@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from contrailmq.client.access import name_server_list
 from contrailmq.client.acl import sign
 from contrailmq.client.name_servers import NameServers
-from contrailmq.client.settings import ClientSettings, World
-from contrailmq.errors import ClientError, NoRoute, TopicNotExist, error_of
+from contrailmq.client.settings import ClientSettings, World, network_of
+from contrailmq.errors import ClientError, NetworkError, NoRoute, TopicNotExist, error_of
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.header import Header
 from contrailmq.protocol.headers.route import GetRouteInfoRequest
+from contrailmq.protocol.names import MASTER_ID
 
-MASTER_ID: Final = 0
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 CALL_TIMEOUT_S: Final = 5.0
 
 
@@ -44,7 +48,7 @@ class AdminCaller:
         self._remoting = RemotingClient(
             self.settings.net,
             clock=self.world.clock,
-            network=self.world.network,
+            network=network_of(self.settings, self.world),
             rng=self.world.rng,
         )
         self.name_servers = NameServers(
@@ -116,8 +120,8 @@ class AdminCaller:
         answer = await self.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
         return ClusterInfo.decode(answer.body)
 
-    async def brokers(self, cluster: str | None = None) -> list[BrokerData]:
-        """The brokers of a cluster, or all, by name; raises for a cluster nobody knows."""
+    async def broker_list(self, cluster: str | None = None) -> list[BrokerData]:
+        """Return the brokers of a cluster, or of all, by name; an unknown cluster is an error."""
         info = await self.cluster_info()
         if cluster is None:
             names = sorted(info.broker_addr_table)
@@ -132,9 +136,29 @@ class AdminCaller:
         """Broker name to the address of its master, of a cluster or of all."""
         return {
             data.broker_name: data.broker_addrs[MASTER_ID]
-            for data in await self.brokers(cluster)
+            for data in await self.broker_list(cluster)
             if MASTER_ID in data.broker_addrs
         }
+
+    async def ask_masters(
+        self, ask: Callable[[str], Awaitable[T]], cluster: str | None = None
+    ) -> dict[str, T]:
+        """Ask every master by its address. Returns the answers by broker name.
+
+        A broker that cannot be reached is named in the log and left out; if none can, its error is
+        raised.
+        """
+        found: dict[str, T] = {}
+        failure: NetworkError | None = None
+        for name, address in (await self.masters(cluster)).items():
+            try:
+                found[name] = await ask(address)
+            except NetworkError as error:
+                log.warning("broker %s does not answer and is left out: %s", name, error)
+                failure = error
+        if failure is not None and not found:
+            raise failure
+        return found
 
     async def address_of(self, broker_name: str) -> str:
         """The address of a broker's master, or of its member with the smallest id."""

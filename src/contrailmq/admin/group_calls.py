@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
+from contrailmq.admin.caller import AdminCaller
 from contrailmq.admin.pages import PAGE, Page, read_pages
-from contrailmq.admin.topic_calls import TopicCalls
 from contrailmq.errors import (
     CodeNotSupported,
     ConsumerNotOnline,
+    NetworkError,
     NoRoute,
     SubscriptionGroupNotExist,
     SystemFailure,
@@ -51,38 +54,47 @@ from contrailmq.protocol.names import retry_topic
 
 CLIENT_ANSWER_S = 12.0  # the broker waits ten seconds for a client
 
+log = logging.getLogger(__name__)
 
-class GroupCalls(TopicCalls):
+
+class GroupCalls:
     """Calls about groups and their clients."""
 
-    async def group_configs(self, address: str) -> dict[str, SubscriptionGroupConfig]:
+    def __init__(self, caller: AdminCaller) -> None:
+        self._caller = caller
+
+    async def configs(self, address: str) -> dict[str, SubscriptionGroupConfig]:
         """Every group of one broker."""
 
         async def ask(start: int, seen: str) -> Page[SubscriptionGroupConfig]:
             header = GetAllSubscriptionGroupRequest(
                 group_seq=start, data_version=seen, max_group_num=PAGE
             )
-            answer = await self.ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            answer = await self._caller.ask(
+                address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header
+            )
             total = GetAllSubscriptionGroupResponse.from_fields(answer.fields).total_group_num
             found = SubscriptionGroupWrapper.decode(answer.body)
             return Page(found.data_version, found.subscription_group_table, total)
 
         return await read_pages(ask)
 
-    async def groups(self, cluster: str | None = None) -> list[str]:
+    async def names(self, cluster: str | None = None) -> list[str]:
         """The names of all groups of a cluster, or of all, sorted."""
         names: set[str] = set()
-        for address in (await self.masters(cluster)).values():
-            names.update(await self.group_configs(address))
+        for configs in (await self._caller.ask_masters(self.configs, cluster)).values():
+            names.update(configs)
         return sorted(names)
 
-    async def group_config(self, address: str, group: str) -> SubscriptionGroupConfig:
+    async def config(self, address: str, group: str) -> SubscriptionGroupConfig:
         """One group of one broker; raises SubscriptionGroupNotExist."""
         header = GetSubscriptionGroupConfigRequest(group=group)
         try:
-            answer = await self.ask(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header)
+            answer = await self._caller.ask(
+                address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header
+            )
         except CodeNotSupported:  # 4.9
-            found = (await self.group_configs(address)).get(group)
+            found = (await self.configs(address)).get(group)
             if found is None:
                 raise SubscriptionGroupNotExist(f"{address} has no group [{group}]") from None
             return found
@@ -90,34 +102,38 @@ class GroupCalls(TopicCalls):
             raise SubscriptionGroupNotExist(error.remark) from error
         return SubscriptionGroupConfig.decode(answer.body)
 
-    async def create_group(self, address: str, config: SubscriptionGroupConfig) -> None:
+    async def create_at(self, address: str, config: SubscriptionGroupConfig) -> None:
         """Create or change a group at one broker."""
-        await self.ask(
+        await self._caller.ask(
             address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.encode()
         )
 
-    async def create_group_everywhere(
-        self, config: SubscriptionGroupConfig, *, cluster: str | None = None
+    async def create(
+        self, group: str | SubscriptionGroupConfig, *, cluster: str | None = None
     ) -> dict[str, str]:
-        """Create or change a group at every master of a cluster, or of all; who they are."""
-        masters = await self.masters(cluster)
+        """Create or update a group on all masters of a cluster, or of every cluster.
+
+        Returns the brokers' addresses by name.
+        """
+        config = SubscriptionGroupConfig(group_name=group) if isinstance(group, str) else group
+        masters = await self._caller.masters(cluster)
         for address in masters.values():
-            await self.create_group(address, config)
+            await self.create_at(address, config)
         return masters
 
-    async def delete_group(self, address: str, group: str, *, offsets: bool = False) -> None:
+    async def delete_at(self, address: str, group: str, *, offsets: bool = False) -> None:
         """Delete a group at one broker, with its offsets if that is asked for."""
         header = DeleteSubscriptionGroupRequest(
             group_name=group, clean_offset=offsets, remove_offset=offsets
         )
-        await self.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        await self._caller.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
-    async def group_forbidden(
+    async def forbidden(
         self, address: str, group: str, topic: str, *, readable: bool | None = None
     ) -> bool:
         """Whether a group may read a topic, after setting it unless ``readable`` is None."""
         header = UpdateGroupForbiddenRequest(group=group, topic=topic, readable=readable)
-        answer = await self.ask(address, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+        answer = await self._caller.ask(address, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
         return GroupForbidden.decode(answer.body).readable is not False
 
     async def set_consume_mode(
@@ -127,39 +143,41 @@ class GroupCalls(TopicCalls):
         body = SetMessageRequestModeRequest(
             consumer_group=group, topic=topic, mode=mode, pop_share_queue_num=pop_share_queues
         )
-        await self.ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body.encode())
+        await self._caller.ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body.encode())
 
-    async def group_addresses(self, group: str) -> list[str]:
+    async def addresses(self, group: str) -> list[str]:
         """The brokers that know a group, by the route of its retry topic; all, if none does."""
         try:
-            return list((await self.masters_of(retry_topic(group))).values())
+            return list((await self._caller.masters_of(retry_topic(group))).values())
         except NoRoute:
-            return list((await self.masters()).values())
+            return list((await self._caller.masters()).values())
 
-    async def consumer_connection_at(self, address: str, group: str) -> ConsumerConnection:
+    async def connection_at(self, address: str, group: str) -> ConsumerConnection:
         """The clients of a consumer group at one broker; raises ConsumerNotOnline."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
-        answer = await self.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
+        answer = await self._caller.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
         return ConsumerConnection.decode(answer.body)
 
-    async def consumer_connection(self, group: str) -> ConsumerConnection:
+    async def connection(self, group: str) -> ConsumerConnection:
         """The clients of a consumer group; raises ConsumerNotOnline when there are none."""
         last = ConsumerNotOnline(f"no client of the group [{group}] is connected")
-        for address in await self.group_addresses(group):
+        for address in await self.addresses(group):
             try:
-                return await self.consumer_connection_at(address, group)
+                return await self.connection_at(address, group)
             except ConsumerNotOnline as error:
                 last = error
+            except NetworkError as error:
+                log.warning("broker %s does not answer and is left out: %s", address, error)
         raise last
 
     async def producer_connection(self, group: str, topic: str) -> ProducerConnection:
         """The clients of a producer group at the brokers of a topic."""
         header = GetProducerConnectionListRequest(producer_group=group)
         last: SystemFailure | None = None
-        for address in (await self.masters_of(topic)).values():
+        for address in (await self._caller.masters_of(topic)).values():
             try:
                 code = RequestCode.GET_PRODUCER_CONNECTION_LIST
-                answer = await self.ask(address, code, header)
+                answer = await self._caller.ask(address, code, header)
             except SystemFailure as error:
                 last = error
                 continue
@@ -168,7 +186,7 @@ class GroupCalls(TopicCalls):
 
     async def producers(self, address: str) -> dict[str, list[ProducerInfo]]:
         """All producer groups of one broker."""
-        answer = await self.ask(address, RequestCode.GET_ALL_PRODUCER_INFO)
+        answer = await self._caller.ask(address, RequestCode.GET_ALL_PRODUCER_INFO)
         return ProducerTableInfo.decode(answer.body).data
 
     async def running_info(
@@ -180,9 +198,9 @@ class GroupCalls(TopicCalls):
         )
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         last: SystemFailure | None = None
-        for address in await self.group_addresses(group):
+        for address in await self.addresses(group):
             try:
-                answer = await self.ask(address, code, header, timeout_s=CLIENT_ANSWER_S)
+                answer = await self._caller.ask(address, code, header, timeout_s=CLIENT_ANSWER_S)
             except SystemFailure as error:
                 last = error
                 continue
@@ -197,22 +215,22 @@ class GroupCalls(TopicCalls):
             consumer_group=group, client_id=client_id, msg_id=message_id, topic=topic
         )
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        answer = await self.ask(address, code, header, timeout_s=CLIENT_ANSWER_S)
+        answer = await self._caller.ask(address, code, header, timeout_s=CLIENT_ANSWER_S)
         return ConsumeMessageDirectlyResult.decode(answer.body)
 
-    async def topics_of_group(self, group: str) -> list[str]:
+    async def topics(self, group: str) -> list[str]:
         """The topics a group has consumed."""
         header = QueryTopicsByConsumerRequest(group=group)
         topics: set[str] = set()
-        for address in await self.group_addresses(group):
-            answer = await self.ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
+        for address in await self.addresses(group):
+            answer = await self._caller.ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
             topics.update(TopicList.decode(answer.body).topic_list)
         return sorted(topics)
 
-    async def subscription_of(
-        self, address: str, group: str, topic: str
-    ) -> QuerySubscriptionResponse:
+    async def subscription(self, address: str, group: str, topic: str) -> QuerySubscriptionResponse:
         """What a group subscribes to in a topic, at one broker."""
         header = QuerySubscriptionByConsumerRequest(group=group, topic=topic)
         code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
-        return QuerySubscriptionResponse.decode((await self.ask(address, code, header)).body)
+        return QuerySubscriptionResponse.decode(
+            (await self._caller.ask(address, code, header)).body
+        )

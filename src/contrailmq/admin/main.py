@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from contrailmq.admin.mqadmin import brokers, exports, groups, messages, topics
+from contrailmq.admin.mqadmin import accounts, brokers, exports, groups, messages, topics
 from contrailmq.admin.mqadmin.command import AdminCommand
 from contrailmq.admin.options import connection_options, new_parser, with_admin
 
@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, AdminCommand]] = {
     **messages.COMMANDS,
     **brokers.COMMANDS,
     **exports.COMMANDS,
+    **accounts.COMMANDS,
 }
 _EPILOG: Final = """\
 examples:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from contrailmq.admin.offset_calls import OffsetCalls
+from contrailmq.admin.caller import AdminCaller
 from contrailmq.errors import ClientError, QueryNotFound
 from contrailmq.protocol.bodies.queues import QueryConsumeQueueResponse
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
-from contrailmq.protocol.headers.pull import PullMessageRequest, PullMessageResponse
+from contrailmq.protocol.headers.pull import (
+    SUBSCRIPTION_FLAG,
+    PullMessageRequest,
+    PullMessageResponse,
+)
 from contrailmq.protocol.headers.query import (
     QueryConsumeQueueRequest,
     QueryMessageRequest,
@@ -23,31 +27,44 @@ from contrailmq.protocol.queue import MessageQueue
 
 FOREVER_MS: Final = (1 << 63) - 1
 UNIQUE_KEY_COUNT: Final = 32
-_SUBSCRIPTION_FLAG: Final = 4
 _QUERY_S: Final = 15.0
 
 
-class MessageCalls(OffsetCalls):
+class MessageCalls:
     """Calls that return messages as ``Record`` values."""
 
-    async def view_message(self, message_id: str, *, topic: str | None = None) -> Record:
+    def __init__(self, caller: AdminCaller) -> None:
+        self._caller = caller
+
+    async def view(self, message_id: str, *, topic: str | None = None) -> Record:
         """The message of an offset id; the id names its broker."""
         try:
             host, offset = parse_offset_message_id(message_id)
             address = host_text(host)
         except Exception as error:
             raise ClientError(
-                f"{message_id!r} is no offset id (32 or 56 hexadecimal digits)"
+                f"{message_id!r} is not an offset id (32 or 56 hexadecimal digits)"
             ) from error
-        return await self.message_at(address, offset, topic=topic)
+        await self._check_registered(address)
+        return await self.at(address, offset, topic=topic)
 
-    async def message_at(self, address: str, offset: int, *, topic: str | None = None) -> Record:
+    async def _check_registered(self, address: str) -> None:
+        """Refuse an address that is no broker's: whoever made the id chose it."""
+        brokers = (await self._caller.cluster_info()).broker_addr_table.values()
+        known = {known for broker in brokers for known in broker.broker_addrs.values()}
+        if address not in known:
+            raise ClientError(
+                f"the message id names {address}, where no broker is registered:"
+                f" registered are {', '.join(sorted(known)) or 'none'}"
+            )
+
+    async def at(self, address: str, offset: int, *, topic: str | None = None) -> Record:
         """The message at an offset of a broker's log."""
         header = ViewMessageRequest(topic=topic, offset=offset)
-        answer = await self.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
+        answer = await self._caller.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
         return decode_record(answer.body)
 
-    async def query_by_key(
+    async def by_key(
         self, topic: str, key: str, *, count: int = 64, begin_ms: int = 0, end_ms: int = FOREVER_MS
     ) -> list[Record]:
         """Messages of a topic with a key, from all its brokers, newest first."""
@@ -64,7 +81,7 @@ class MessageCalls(OffsetCalls):
         found = [record for record in records if key in record.keys]
         return sorted(found, key=lambda record: record.store_ms, reverse=True)[:count]
 
-    async def query_by_unique_key(self, topic: str, unique_key: str) -> list[Record]:
+    async def by_unique_key(self, topic: str, unique_key: str) -> list[Record]:
         """Messages with a unique key: one, or more if its producer tried again."""
         records = await self._query(
             QueryMessageRequest(
@@ -80,10 +97,10 @@ class MessageCalls(OffsetCalls):
 
     async def _query(self, header: QueryMessageRequest) -> list[Record]:
         records: list[Record] = []
-        for address in (await self.masters_of(header.topic)).values():
+        for address in (await self._caller.masters_of(header.topic)).values():
             try:
                 code = RequestCode.QUERY_MESSAGE
-                answer = await self.ask(address, code, header, timeout_s=_QUERY_S)
+                answer = await self._caller.ask(address, code, header, timeout_s=_QUERY_S)
             except QueryNotFound:
                 continue
             records += decode_records(answer.body)
@@ -99,19 +116,19 @@ class MessageCalls(OffsetCalls):
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=count,
-            sys_flag=_SUBSCRIPTION_FLAG,
+            sys_flag=SUBSCRIPTION_FLAG,
             subscription=expression,
             expression_type="TAG",
         )
-        address = await self.address_of(queue.broker_name)
+        address = await self._caller.address_of(queue.broker_name)
         request = Command.request(RequestCode.PULL_MESSAGE, header)
-        answer = await self.call(address, request, timeout_s=_QUERY_S)
+        answer = await self._caller.call(address, request, timeout_s=_QUERY_S)
         if answer.code not in (0, 19, 20, 21):
-            self.check(answer)
+            self._caller.check(answer)
         records = decode_records(answer.body) if answer.code == 0 else []
         return records, PullMessageResponse.from_fields(answer.fields)
 
-    async def message_in_queue(self, queue: MessageQueue, offset: int) -> Record | None:
+    async def in_queue(self, queue: MessageQueue, offset: int) -> Record | None:
         """The message at an offset of a queue, or None."""
         records, _ = await self.pull(queue, offset, count=1)
         return records[0] if records and records[0].queue_offset == offset else None
@@ -124,5 +141,5 @@ class MessageCalls(OffsetCalls):
         header = QueryConsumeQueueRequest(
             topic=queue[0], queue_id=queue[1], index=index, count=count, consumer_group=group
         )
-        answer = await self.ask(address, RequestCode.QUERY_CONSUME_QUEUE, header)
+        answer = await self._caller.ask(address, RequestCode.QUERY_CONSUME_QUEUE, header)
         return QueryConsumeQueueResponse.decode(answer.body)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.client.access import NAME_SERVERS_VARIABLE, Credentials
+from contrailmq.client.access import NAME_SERVERS_VARIABLE, VERIFY_WORDS, Credentials, Tls
 from contrailmq.client.settings import ClientSettings
 from contrailmq.errors import ClientError, NetworkError, NoRoute, ServiceNotAvailable, UsageError
 from contrailmq.net.loop import run
@@ -32,6 +32,17 @@ def connection_options(*more_names: str) -> argparse.ArgumentParser:
     group.add_argument(
         "--secret-key", metavar="KEY", help="its secret (else the variable CONTRAIL_SECRET_KEY)"
     )
+    group.add_argument("--tls", action="store_true", help="speak TLS to all servers")
+    group.add_argument(
+        "--tls-ca", metavar="FILE",
+        help="authorities to trust (else CONTRAIL_TLS_CA, else those of the system)",
+    )  # fmt: skip
+    group.add_argument("--tls-cert", metavar="FILE", help="the certificate to show")
+    group.add_argument("--tls-key", metavar="FILE", help="its private key")
+    group.add_argument(
+        "--tls-verify", choices=VERIFY_WORDS,
+        help="full (chain and host name), chain or none",
+    )  # fmt: skip
     group.add_argument(
         "--timeout",
         type=positive,
@@ -55,12 +66,25 @@ def name_servers(options: argparse.Namespace) -> str:
 
 def client_settings(options: argparse.Namespace) -> ClientSettings:
     """How to present ourselves to brokers."""
+    tls = tls_of(options)
     if options.access_key is None:
-        return ClientSettings()
+        return ClientSettings(tls=tls)
     secret = options.secret_key or os.environ.get("CONTRAIL_SECRET_KEY", "")
     if not secret:
         raise UsageError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
-    return ClientSettings(credentials=Credentials(access_key=options.access_key, secret_key=secret))
+    credentials = Credentials(access_key=options.access_key, secret_key=secret)
+    return ClientSettings(credentials=credentials, tls=tls)
+
+
+def tls_of(options: argparse.Namespace) -> Tls | None:
+    """How connections are protected; None: they are not. Any of the options asks for TLS."""
+    ca = options.tls_ca or os.environ.get("CONTRAIL_TLS_CA") or None
+    given = (options.tls, ca, options.tls_cert, options.tls_key, options.tls_verify)
+    if not any(given):
+        return None
+    return Tls(
+        ca=ca, cert=options.tls_cert, key=options.tls_key, verify=options.tls_verify or "full"
+    )
 
 
 def administrator(options: argparse.Namespace) -> AdminClient:
@@ -72,7 +96,7 @@ def administrator(options: argparse.Namespace) -> AdminClient:
 
 async def broker_fault(admin: AdminClient, options: argparse.Namespace) -> str | None:
     """What to say where no broker is; None when there is one."""
-    if await admin.brokers():
+    if await admin.brokers.members():
         return None
     names = name_servers(options)
     return (
@@ -153,5 +177,5 @@ def confirmed(options: argparse.Namespace, question: str, *, stdin: Any) -> bool
     if options.yes:
         return True
     if not stdin.isatty():
-        raise UsageError(f"{question} Say --yes: there is nobody to ask.")
+        raise UsageError(f"{question} This is not a terminal; pass --yes to confirm.")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -37,11 +37,11 @@ class Printer:
     def say(self, text: str) -> None:
         """A line for people; programs that asked for JSON do not get it."""
         if not self.as_json:
-            self.out.write(text + "\n")
+            self.out.write(harmless(text) + "\n")
 
     def value(self, value: Mapping[str, Any], text: str) -> None:
         """One outcome: a JSON object, or a line for people."""
-        self.out.write(json_line(value) if self.as_json else text + "\n")
+        self.out.write(json_line(value) if self.as_json else harmless(text) + "\n")
 
     def pairs(self, pairs: Mapping[str, Any]) -> None:
         """A block of names and values, or one JSON object."""
@@ -55,6 +55,15 @@ class Printer:
     def flush(self) -> None:
         """Let a reader at the other end of a pipe see what was printed."""
         self.out.flush()
+
+
+def harmless(text: str) -> str:
+    """The text without what would steer a terminal; such characters are shown as ``\\x1b``."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text
+    )
 
 
 def json_line(value: Mapping[str, Any]) -> str:
@@ -88,8 +97,8 @@ def cell_text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
-    return str(value)
+        return harmless(", ".join(map(str, value))) or "-"
+    return harmless(str(value))
 
 
 def _is_number(value: Any) -> bool:
@@ -100,7 +109,10 @@ def when(timestamp_ms: int | None) -> str:
     """A moment in local time, with milliseconds; ``-`` for never."""
     if timestamp_ms is None or timestamp_ms <= 0:
         return "-"
-    moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).astimezone()
+    try:
+        moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"  # beyond the calendar
     return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{timestamp_ms % 1000:03d}"
 
 

@@ -8,7 +8,15 @@ import sys
 from typing import Final
 
 from contrailmq.admin.moments import start_moment
-from contrailmq.admin.output import BODY_WIDTH, Printer, body_text, json_line, message_row, when
+from contrailmq.admin.output import (
+    BODY_WIDTH,
+    Printer,
+    body_text,
+    harmless,
+    json_line,
+    message_row,
+    when,
+)
 from contrailmq.client.consumer.subscription import Expression, Sql
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.usage import seconds, whole
@@ -79,7 +87,7 @@ class Show:
         marks = [f"tags={message.tags}"] if message.tags else []
         marks += [f"keys={','.join(message.keys)}"] if message.keys else []
         marks += [f"retry={message.reconsume_times}"] if message.reconsume_times else []
-        shown = " ".join([when(message.store_ms), place, *marks])
+        shown = harmless(" ".join([when(message.store_ms), place, *marks]))
         return f"{shown}  {body_text(bytes(message.body), self._room(len(shown) + 2))}"
 
     def _room(self, taken: int) -> int:

@@ -9,32 +9,48 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
-from contrailmq.broker.configuration import Configuration
+from contrailmq.broker.config.configuration import Configuration
+from contrailmq.broker.config.saving import Saving, load_tables, save_tables
+from contrailmq.broker.config.settings import BrokerSettings, completed
 from contrailmq.broker.handlers.admin import admin_handlers
+from contrailmq.broker.handlers.replication import replica_guards, replication_handlers
 from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
 from contrailmq.broker.identity import Identity
+from contrailmq.broker.keeping import keep_tables, restore_topics
+from contrailmq.broker.lanes.send import BrokerLane
 from contrailmq.broker.parts import Parts, Tables, build_lane, build_parts
-from contrailmq.broker.saving import Saving, load_tables, save_tables
-from contrailmq.broker.self_check import SelfCheck
-from contrailmq.broker.settings import BrokerSettings, completed
-from contrailmq.broker.versions import VersionCounter
+from contrailmq.broker.replicating import (
+    build_replication,
+    listen_to_replicas,
+    run_replication,
+)
+from contrailmq.broker.services.access import Defences, guarded, signer
+from contrailmq.broker.services.replication import Replication
+from contrailmq.broker.services.self_check import SelfCheck
+from contrailmq.broker.tables.versions import VersionCounter
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
+from contrailmq.ha.settings import HaSettings
 from contrailmq.lifecycle import running
+from contrailmq.net.budget import MemoryBudget
 from contrailmq.net.client import RemotingClient
+from contrailmq.net.descriptors import Descriptors
 from contrailmq.net.dispatch import Dispatcher, Handler
 from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
-from contrailmq.protocol.bodies.queues import DelayOffsets
+from contrailmq.net.tls_settings import TlsSettings
 from contrailmq.protocol.hosts import host_bytes
-from contrailmq.protocol.names import SCHEDULE_TOPIC
+from contrailmq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from contrailmq.security.accounts import account_path
+from contrailmq.security.addresses import patterns_of
 from contrailmq.store.files import Files, OsFiles
 from contrailmq.store.layout import Layout
 from contrailmq.store.settings import StoreSettings
@@ -45,7 +61,6 @@ log = logging.getLogger(__name__)
 
 CLIENT_SCAN_S: Final = 10.0
 FIRST_REGISTRATION_S: Final = 3.0
-DELAY_OFFSETS_S: Final = 10.0  # flushDelayOffsetInterval
 FAST_PORT_OFFSET: Final = 2
 HA_PORT_OFFSET: Final = 1
 FREE_PORT_TRIES: Final = 20
@@ -59,6 +74,7 @@ class Broker:
         settings: BrokerSettings,
         store_settings: StoreSettings,
         *,
+        ha_settings: HaSettings | None = None,
         server_settings: ServerSettings | None = None,
         client_settings: ClientNetSettings | None = None,
         clock: Clock | None = None,
@@ -66,20 +82,28 @@ class Broker:
         files: Files | None = None,
         rng: random.Random | None = None,
         config_path: str | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
         self._settings = completed(settings)
         self._config_path = config_path
         self._store_settings = store_settings
+        self._ha_settings = ha_settings or HaSettings()
         self._server_settings = server_settings or ServerSettings()
         self._client_settings = client_settings or ClientNetSettings()
         self._clock = clock if clock is not None else SystemClock()
-        self._network: Network = network if network is not None else AsyncioNetwork()
+        home, root = os.environ.get("ROCKETMQ_HOME"), Layout(store_settings).root
+        path = account_path(config_path, home, root, given=settings.acl_file)
+        self._defences = Defences(self._settings, tls or TlsSettings(), path=path, store_root=root)
+        self._network: Network = network if network is not None else self._defences.sockets()
+        self._plain: Network = network if network is not None else AsyncioNetwork()  # replicas
         self._files: Files = files if files is not None else OsFiles()
         self._rng = rng if rng is not None else random.Random()
         self._stack = AsyncExitStack()
         self._parts: Parts | None = None
         self._server: Server | None = None
+        self._lane: BrokerLane | None = None
         self.self_check: SelfCheck | None = None
+        self.replication: Replication | None = None
 
     @property
     def parts(self) -> Parts:
@@ -143,11 +167,17 @@ class Broker:
         stack.push_async_callback(store.aclose)
         await stack.enter_async_context(running(store.run(), name="store"))
         saving = Saving(self._files, Layout(self._store_settings).config)
-        tables = Tables(self._settings, self._clock)
+        tables = Tables(self._settings, self._clock, lambda: store.flushed_offset)
+        self._defences.start(self._clock, tables.revision.bump)
         self._load(saving, tables, identity)
+        restore_topics(saving, tables, store)
         await stack.enter_async_context(running(saving.run(), name="saving"))
         client = RemotingClient(
-            self._client_settings, clock=self._clock, network=self._network, rng=self._rng
+            self._client_settings,
+            clock=self._clock,
+            network=self._network,
+            rng=self._rng,
+            sign=signer(self._settings.inner_credentials),
         )
         stack.push_async_callback(client.aclose)
         parts = self._parts = build_parts(
@@ -156,20 +186,35 @@ class Broker:
             configuration=self._configuration(tables, store), rng=self._rng,
         )  # fmt: skip
         self._connect_parts(parts)
-        self._keep_delay_offsets(parts)
-        parts.checks.correct_cursors()
+        keep_tables(parts)
+        await stack.enter_async_context(running(self._defences.run(), name="defences"))
+        replication = self.replication = build_replication(
+            parts, self._ha_settings, network=self._plain, files=self._files
+        )
+        replication.begin(self._store_settings.broker_role)
+        stack.push_async_callback(replication.finish)
         await self._listen(parts)
-        stack.callback(parts.polls.close)
-        await stack.enter_async_context(running(parts.delay.run(), name="delay levels"))
-        await stack.enter_async_context(running(parts.checks.run(), name="transactions"))
+        for part in (parts.polls, parts.filter_work, parts.pop):
+            stack.callback(part.close)
+        await stack.enter_async_context(run_replication(replication, parts.registration))
+        stack.push_async_callback(replication.primary.aclose)
+        port = await listen_to_replicas(
+            replication.primary, identity, host=self._settings.bind_address, network=self._plain
+        )
+        identity.ha_address = f"{self._settings.ha_ip}:{port}"
         await stack.enter_async_context(running(self._scan_clients(parts), name="clients"))
         await self._join_cluster(parts)
         log.info("broker serves: name=%s address=%s", identity.broker_name, identity.address)
+
+    def reload(self) -> None:
+        """Look at certificates and accounts now (SIGHUP)."""
+        self._defences.reload()
 
     def _configuration(self, tables: Tables, store: Store) -> Configuration:
         return Configuration(
             tables.live,
             store,
+            ha=self._ha_settings,
             server=self._server_settings,
             client=self._client_settings,
             version=VersionCounter(self._clock),
@@ -233,20 +278,10 @@ class Broker:
             filters=tables.filters,
             clock=self._clock,
             offsets_interval_s=self._settings.flush_offsets_ms / 1000,
+            hold_back=tables.hold_back,
         )
         tables.topics.install_system_topics(self._settings, identity)
         tables.groups.install_system_groups()
-
-    def _keep_delay_offsets(self, parts: Parts) -> None:
-        found = parts.saving.file("delayOffset.json").read(DelayOffsets.decode)
-        if found is not None:
-            parts.delay.load(found)
-        parts.saving.add(
-            "delayOffset.json",
-            lambda: parts.delay.saved().encode(pretty=True),
-            revision=lambda: parts.delay.revision,
-            interval_s=DELAY_OFFSETS_S,
-        )
 
     def _connect_parts(self, parts: Parts) -> None:
         """Who hears of what: information flows up by callback."""
@@ -279,21 +314,32 @@ class Broker:
 
         def on_readable(topic: str, queue_id: int, offset: int) -> None:
             parts.polls.wake(topic, queue_id, offset)
+            parts.pop.wake(topic, queue_id)
             if topic == SCHEDULE_TOPIC:
                 parts.delay.wake(topic, queue_id, offset)
+            elif topic == TIMER_TOPIC:
+                parts.timers.wake()
 
         parts.store.on_readable = on_readable
         parts.store.follower.awaited = parts.polls.awaited
 
     def handlers(self, parts: Parts) -> dict[int, Handler]:
         """Request code to handler, of everything this broker can do."""
-        return client_handlers(parts) | special_handlers(parts) | admin_handlers(parts, self._files)
+        assert self.replication is not None
+        found = client_handlers(parts) | special_handlers(parts)
+        found |= replica_guards(admin_handlers(parts, self._files), parts.identity)
+        found |= replication_handlers(parts, self.replication)
+        access = self._defences.access
+        return found if access is None else guarded(found, access, parts)
 
     async def _listen(self, parts: Parts) -> None:
-        dispatcher = Dispatcher(self.handlers(parts))
-        lane = build_lane(parts)
+        check = self._defences.check
+        dispatcher = Dispatcher(self.handlers(parts), check=check)
+        self._lane = build_lane(parts) if check is None else None
         port = int(parts.identity.address.rpartition(":")[2])
         # The fast port serves the same; Java clients with VIP channels and Java replicas use it.
+        descriptors = Descriptors()
+        budget = MemoryBudget(self._server_settings.memory_size_max)
         for number in (port, port - FAST_PORT_OFFSET):
             server = Server(
                 dispatcher,
@@ -301,8 +347,13 @@ class Broker:
                 clock=self._clock,
                 network=self._network,
                 lanes=LANES,
-                lane=lane,
+                descriptors=descriptors,
+                budget=budget,
+                lane=None if self._lane is None else self._lane.entry,
+                tls=self._defences.tls,
+                proxies=patterns_of(self._server_settings.proxy_from),
             )
+            self._defences.watch(server)
             try:
                 await server.start(self._settings.bind_address, number)
             except OSError as error:

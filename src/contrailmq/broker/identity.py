@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contrailmq.broker.settings import MASTER_ID
+from contrailmq.errors import ServiceNotAvailable
+from contrailmq.protocol.names import MASTER_ID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Identity:
-    """Fixed for the life of a broker; known before the first request is served."""
+    """Known before the first request is served.
+
+    Fixed for the life of a broker, but for the id, which a controller may change, and with it
+    whether the broker is primary.
+    """
 
     cluster_name: str
     broker_name: str
@@ -17,8 +22,16 @@ class Identity:
     address: str  # what clients connect to, "ip:port"
     ha_address: str  # what replicas connect to
     store_host: bytes  # the address as records hold it
+    is_known: bool = True  # False: a controller has not said yet what this broker is
 
     @property
     def is_master(self) -> bool:
         """Whether this broker takes writes."""
         return self.broker_id == MASTER_ID
+
+    def check_primary(self, verb: str) -> None:
+        """Raise on a replica, and before a controller has said that this is none."""
+        if not self.is_master or not self.is_known:
+            raise ServiceNotAvailable(
+                f"the broker[{self.address}] is a replica: {verb} at its primary"
+            )

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import logging
 import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import BrokerConf, given_keys, read_conf
+from contrailmq.broker.config.file import BrokerConf, given_keys, read_conf
+from contrailmq.broker.config.settings import completed
 from contrailmq.net.loop import run
+from contrailmq.security.exposure import exposure
 from contrailmq.settings import read_file
 from contrailmq.usage import CommandParser, pair, port
+from contrailmq.version import build_text
 
 _EPILOG: Final = """\
 examples:
@@ -33,6 +37,10 @@ examples:
 
 exit codes: 0 stopped, 1 failed, 2 wrong usage
 """
+
+log = logging.getLogger(__name__)
+DIES_WITH_PARENT: Final = "CONTRAIL_DIES_WITH_PARENT"  # the process id of the parent
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def main(argv: Sequence[str]) -> int:
@@ -47,7 +55,8 @@ def main(argv: Sequence[str]) -> int:
         for name, value in shown.items():
             print(f"{name}={value}")
         return 0
-    run(serve(conf, None if options.config is None else str(options.config.absolute())))
+    path = None if options.config is None else str(options.config.absolute())
+    run(serve(conf, path, on_ready=lambda: warn(conf, options)))
     return 0
 
 
@@ -72,12 +81,18 @@ def load_conf(options: argparse.Namespace) -> BrokerConf:
             properties[name] = str(value)
     if options.host is not None:
         properties["brokerIP1"] = properties["bindAddress"] = options.host
-    return read_conf(properties, strict=options.strict)
+    path = None if options.config is None else str(options.config)
+    return read_conf(properties, strict=options.strict, config_path=path)
 
 
-async def serve(conf: BrokerConf, path: str | None = None) -> None:
+async def serve(
+    conf: BrokerConf, path: str | None = None, *, on_ready: Callable[[], None] = lambda: None
+) -> None:
     """Run a broker until a signal; prints one line when it serves. ``path`` is its broker.conf."""
     allow_many_files()
+    die_with_parent()
+    if plain := build_text():
+        log.warning("slow:%s", plain)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,10 +100,13 @@ async def serve(conf: BrokerConf, path: str | None = None) -> None:
     broker = Broker(
         conf.broker,
         conf.store,
+        ha_settings=conf.ha,
         server_settings=conf.server,
         client_settings=conf.client,
         config_path=path,
+        tls=conf.tls,
     )
+    loop.add_signal_handler(signal.SIGHUP, broker.reload)
     async with broker:
         identity = broker.identity
         namesrv = conf.broker.namesrv_addr or "none"
@@ -97,9 +115,33 @@ async def serve(conf: BrokerConf, path: str | None = None) -> None:
             f"name server {namesrv}; stop it with Ctrl-C or kill {os.getpid()}",
             flush=True,
         )
+        on_ready()
         gc.collect()
         gc.freeze()
         await stop.wait()
+        log.info("broker stops: name=%s", identity.broker_name)
+    log.info("broker has stopped: name=%s store is closed", identity.broker_name)
+
+
+def warn(conf: BrokerConf, options: argparse.Namespace) -> None:
+    """Tell whoever starts a broker that others may reach it unchecked."""
+    told = exposure(
+        completed(conf.broker).bind_address,
+        acl=conf.broker.acl_enable,
+        tls_only=conf.tls.server_mode == "enforcing",
+    )
+    if told is not None and not options.insecure:
+        print(told, file=sys.stderr, flush=True)
+
+
+def die_with_parent() -> None:
+    """Be stopped when the ``contrail up`` that started this process dies (Linux)."""
+    parent = os.environ.pop(DIES_WITH_PARENT, "")
+    if not parent or sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+    if str(os.getppid()) != parent:  # it died before we could ask
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def allow_many_files() -> None:
@@ -115,6 +157,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--set", dest="settings", action="append", type=pair, default=[], metavar="KEY=VALUE",
         help="a key of broker.conf; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--insecure", action="store_true", help="say nothing of open doors: they are meant"
+    )
     parser.add_argument("--host", help="the address to listen on and to advertise")
     parser.add_argument("--store", metavar="DIR", help="the store directory (storePathRootDir)")
     parser.add_argument(

@@ -9,49 +9,61 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from contrailmq.broker.configuration import Configuration
-from contrailmq.broker.consumers import ConsumerTable
-from contrailmq.broker.counters import Counters
-from contrailmq.broker.delay import DelayLevels
-from contrailmq.broker.filters import ConsumerFilters
-from contrailmq.broker.groups import GroupTable
-from contrailmq.broker.halves import HalfMessages
+from contrailmq.broker.config.configuration import Configuration
+from contrailmq.broker.config.live_settings import LiveSettings
+from contrailmq.broker.config.saving import Saving
+from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.handlers.client import Clients
 from contrailmq.broker.handlers.pull import PullMessage
 from contrailmq.broker.handlers.send import SendMessage
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.lane import BrokerLane
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.locks import QueueLocks
-from contrailmq.broker.longpoll import LongPolls
-from contrailmq.broker.moved import OffsetMovedEvents
-from contrailmq.broker.notices import IdsChanged
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.producers import ProducerTable
-from contrailmq.broker.pull_lane import BrokerPullLane
-from contrailmq.broker.pull_plan import PullPlanner
-from contrailmq.broker.putting import Putting
-from contrailmq.broker.registration import Registration
-from contrailmq.broker.revision import Revision
-from contrailmq.broker.runtime import Runtime
-from contrailmq.broker.saving import Saving
-from contrailmq.broker.settings import BrokerSettings
-from contrailmq.broker.stats import Stats
-from contrailmq.broker.topics import TopicTable
-from contrailmq.broker.transactions import TransactionChecks
+from contrailmq.broker.lanes.pull import BrokerPullLane
+from contrailmq.broker.lanes.pull_plan import PullPlanner
+from contrailmq.broker.lanes.send import BrokerLane
+from contrailmq.broker.pop.build import PopParts, PopTables, build_pop
+from contrailmq.broker.pop.holdback import HoldBack
+from contrailmq.broker.pop.timers import PopTimers
+from contrailmq.broker.services.delay import DelayLevels
+from contrailmq.broker.services.filter_work import FilterWork
+from contrailmq.broker.services.halves import HalfMessages
+from contrailmq.broker.services.longpoll import LongPolls
+from contrailmq.broker.services.offset_moved import OffsetMovedEvents
+from contrailmq.broker.services.putting import Putting
+from contrailmq.broker.services.rebalance_notices import IdsChanged
+from contrailmq.broker.services.registration import Registration
+from contrailmq.broker.services.runtime import Runtime
+from contrailmq.broker.services.stats import Stats
+from contrailmq.broker.services.timers import Timers
+from contrailmq.broker.services.timing import Timing
+from contrailmq.broker.services.transactions import TransactionChecks
+from contrailmq.broker.tables.consumers import ConsumerTable
+from contrailmq.broker.tables.counters import Counters
+from contrailmq.broker.tables.filters import ConsumerFilters
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.locks import QueueLocks
+from contrailmq.broker.tables.modes import RequestModes
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.producers import ProducerTable
+from contrailmq.broker.tables.revision import Revision
+from contrailmq.broker.tables.topics import TopicTable
 from contrailmq.clock import Clock
 from contrailmq.net.client import RemotingClient
 from contrailmq.protocol.ids import UniqueIds
 from contrailmq.store.store import Store
+from contrailmq.store.timers.timers import StoreTimers
 
 
 class Tables:
     """The pure tables of a broker, and the revision they share."""
 
-    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+    def __init__(
+        self, settings: BrokerSettings, clock: Clock, flushed_offset: Callable[[], int]
+    ) -> None:
         self.clock = clock
+        self.hold_back = HoldBack(flushed_offset)
         self.revision = Revision()
         self.live = LiveSettings(settings, self.revision)
         self.topics = TopicTable(clock, self.revision)
@@ -61,6 +73,7 @@ class Tables:
         self.filters = ConsumerFilters(clock)
         self.consumers = ConsumerTable(clock, self.revision)
         self.producers = ProducerTable(clock)
+        self.modes = RequestModes()
         self.counters = Counters()
 
 
@@ -77,11 +90,15 @@ class Parts:
     putting: Putting
     polls: LongPolls
     clients: Clients
+    filter_work: FilterWork
     send: SendMessage
     pull: PullMessage
     delay: DelayLevels
+    wheel: StoreTimers
+    timers: Timers
     halves: HalfMessages
     checks: TransactionChecks
+    pop: PopParts
     stats: Stats
     runtime: Runtime
     configuration: Configuration
@@ -97,9 +114,12 @@ def build_parts(
     loop = asyncio.get_running_loop()
     live, clock = tables.live, tables.clock
     registration = Registration(client, tables.topics, identity=identity, live=live, clock=clock)
+    wheel = StoreTimers(store)
+    wheel.on_delivered = tables.counters.put
     putting = Putting(
         store,
         tables.counters,
+        timing=Timing(wheel, settings=lambda: store.settings, clock=clock, rng=rng),
         message_size_max=store.settings.message_size_max,
         delay_level_max=len(store.settings.delay_ms_by_level()),
     )
@@ -107,12 +127,9 @@ def build_parts(
     send = _send_handler(tables, putting, identity, saving=saving, rng=rng)
     pull = _pull_handler(tables, store, polls, putting=putting, identity=identity)
     delay = DelayLevels(
-        store,
-        putting,
-        delay_ms=store.settings.delay_ms_by_level(),
-        store_host=identity.store_host,
-        clock=clock,
-    )
+        store, putting,
+        delay_ms=store.settings.delay_ms_by_level(), store_host=identity.store_host, clock=clock,
+    )  # fmt: skip
     halves = HalfMessages(store, putting, tables.topics, identity=identity, clock=clock)
     checks = TransactionChecks(
         halves,
@@ -132,6 +149,7 @@ def build_parts(
         live=live,
         notices=IdsChanged(loop, tables.consumers),
     )
+    pop = _pop_parts(tables, store, putting, wheel=wheel, identity=identity, saving=saving, rng=rng)
     return Parts(
         tables=tables,
         identity=identity,
@@ -142,16 +160,51 @@ def build_parts(
         putting=putting,
         polls=polls,
         clients=clients,
+        filter_work=FilterWork(tables.filters, clock),
         send=send,
         pull=pull,
         delay=delay,
+        wheel=wheel,
+        timers=Timers(wheel, clock=clock, flush_ms=store.settings.timer_flush_ms),
         halves=halves,
         checks=checks,
+        pop=pop,
         stats=Stats(tables.counters, cluster=identity.cluster_name),
-        runtime=Runtime(store, tables.counters, delay, live=live, clock=clock),
+        runtime=Runtime(store, tables.counters, delay, timers=wheel, live=live, clock=clock),
         configuration=configuration,
         clock=clock,
         rng=rng,
+    )
+
+
+def _pop_parts(
+    tables: Tables, store: Store, putting: Putting, *,
+    wheel: StoreTimers, identity: Identity, saving: Saving, rng: random.Random,
+) -> PopParts:  # fmt: skip
+    own = PopTables(
+        offsets=tables.offsets,
+        topics=tables.topics,
+        groups=tables.groups,
+        filters=tables.filters,
+        counters=tables.counters,
+        hold_back=tables.hold_back,
+        live=tables.live,
+        revision=tables.revision,
+    )
+    return build_pop(
+        own,
+        store,
+        putting,
+        timers=PopTimers(
+            wheel,
+            settings=lambda: store.settings,
+            store_time=store.store_time,
+            clock=tables.clock,
+        ),
+        identity=identity,
+        clock=tables.clock,
+        rng=rng,
+        save_offsets=lambda: saving.hurry("consumerOffset.json"),
     )
 
 

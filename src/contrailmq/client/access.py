@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contrailmq.errors import ClientError
 from contrailmq.protocol.hosts import split_address
 
+if TYPE_CHECKING:
+    import ssl
+
 NAME_SERVERS_VARIABLE: Final = "NAMESRV_ADDR"
+VERIFY_WORDS: Final = ("full", "chain", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +26,53 @@ class Credentials:
     """An account of the broker's access control list; requests are signed with it."""
 
     access_key: str
+    """The name of the account."""
     secret_key: str = field(repr=False)
+    """The secret that requests are signed with; it is never sent or shown."""
     security_token: str | None = field(default=None, repr=False)
+    """A temporary token that is sent with each request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """TLS to name servers and brokers. The server's certificate and host name are checked.
+
+    ``ca`` is a PEM file of authorities, None those of the system; ``cert`` and ``key`` are what we
+    show. ``verify`` is ``full``, ``chain`` (any host name) or ``none``.
+    """
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: str = "full"
+
+    def context(self) -> ssl.SSLContext:
+        """Make the context of connections; raises ClientError."""
+        import ssl  # here, so that tasks of Spark without TLS do not load it
+
+        if self.verify not in VERIFY_WORDS:
+            raise ClientError(f"TLS verify={self.verify!r}: expected {', '.join(VERIFY_WORDS)}")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a server's own may be named
+        context.check_hostname = self.verify == "full"
+        if self.verify == "none":
+            context.verify_mode = ssl.CERT_NONE
+        try:
+            if self.ca is not None:
+                context.load_verify_locations(self.ca)
+            else:
+                context.load_default_certs()
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key, password=self.key_password or "")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None)
+            raise ClientError(
+                f"TLS files ca={self.ca} cert={self.cert} key={self.key}: "
+                f"{reason or type(error).__name__}"
+            ) from None
+        return context
 
 
 def name_server_list(given: str | Sequence[str] | None) -> list[str]:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from contrailmq.client import producer as asynchronous
-from contrailmq.client import transaction as transactions
-from contrailmq.client.choose import Selector
 from contrailmq.client.loop_thread import Bridge, LoopThread
 from contrailmq.client.message import Message, Receipt, ReceivedMessage
+from contrailmq.client.producer import producer as asynchronous
+from contrailmq.client.producer import transaction as transactions
+from contrailmq.client.producer.queue_choice import Selector
+from contrailmq.client.producer.transaction import TransactionState, Verdict
 from contrailmq.client.settings import ClientSettings, ProducerSettings
-from contrailmq.client.transaction import TransactionState, Verdict
 from contrailmq.protocol.queue import MessageQueue
 
 
@@ -123,13 +123,13 @@ class Producer(Bridge):
 
     def reply(
         self, request: ReceivedMessage, body: bytes, *, properties: dict[str, str] | None = None
-    ) -> Receipt:
-        """Answer a request that was consumed."""
+    ) -> Receipt | None:
+        """Answer a request that was consumed. Returns None if its caller is gone."""
         return self._call(lambda: self._twin.reply(request, body, properties=properties))
 
-    def recall(self, topic: str, receipt: Receipt) -> str:
+    def recall(self, receipt: Receipt) -> str:
         """Take back a delayed message that is not delivered yet."""
-        return self._call(lambda: self._twin.recall(topic, receipt))
+        return self._call(lambda: self._twin.recall(receipt))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic a message can be sent to."""

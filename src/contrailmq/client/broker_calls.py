@@ -48,6 +48,7 @@ class BrokerCalls:
             topic=queue.topic,
             queue_id=queue.queue_id,
             broker_name=queue.broker_name,
+            set_zero_if_not_found=False,  # 5.x and ours; older brokers answer 0 for a short queue
         )
         answer = await self._session.ask(
             self._session.keeper(queue.broker_name),

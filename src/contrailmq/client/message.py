@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from contrailmq._native import records
-from contrailmq._native.delivery import DeliveryFields, adopt
+from contrailmq._native.client.delivery import DeliveryFields, adopt, find_bad_bodies
 from contrailmq.client.names import unwrap
 from contrailmq.errors import ClientError, RemoteProtocolError
 from contrailmq.protocol import properties as names
@@ -20,6 +20,7 @@ from contrailmq.protocol.sysflag import COMPRESSED
 
 DELAY_LEVEL_MAX: Final = 18
 _NO_LIMIT: Final = 1 << 62
+_TIME_MAX_MS: Final = (1 << 63) - 1
 
 
 class Message:
@@ -60,13 +61,35 @@ class Message:
         self.topic = topic
         self.body = body
         self.tags = tags
-        self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
+        self.keys: tuple[str, ...] = tuple(keys.split() if isinstance(keys, str) else keys)
         self.properties: dict[str, str] = dict(properties) if properties else {}
         self.delay_level = delay_level
         self.delay_s = delay_s
         self.deliver_at_ms = deliver_at_ms
         self.flag = flag
         self.wait_stored = wait_stored
+        if type(body) is not bytes:
+            body_bytes(body)
+        if tags is not None or self.keys:
+            check_tags(tags)
+            check_keys(self.keys)
+        if self.properties:
+            _check_properties(self.properties)
+        if delay_level or delay_s is not None or deliver_at_ms is not None or flag:
+            self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        _check_whole("delay_level", self.delay_level, 0, DELAY_LEVEL_MAX)
+        _check_whole("flag", self.flag, -(1 << 31), (1 << 31) - 1)
+        if self.deliver_at_ms is not None:
+            _check_whole("deliver_at_ms", self.deliver_at_ms, 0, _TIME_MAX_MS)
+        delay_s: Any = self.delay_s
+        if delay_s is not None and (
+            isinstance(delay_s, bool)
+            or not isinstance(delay_s, int | float)
+            or not 0 <= delay_s * 1000 <= _TIME_MAX_MS  # false for nan, too
+        ):
+            raise ClientError(f"delay_s is {delay_s!r}: expected seconds from 0 on")
 
     @property
     def is_delayed(self) -> bool:
@@ -76,17 +99,18 @@ class Message:
     def wire_properties(self) -> dict[str, str]:
         """All properties as the broker stores them; raises for what could not be stored."""
         found: dict[str, str] = {}
+        self._check_numbers()
         if self.properties:
             _check_properties(self.properties)
             found.update(self.properties)
         if self.keys:
-            found[names.PROPERTY_KEYS] = _whole("keys", names.join_keys(self.keys))
+            check_keys(self.keys)
+            found[names.PROPERTY_KEYS] = names.join_keys(self.keys)
         if self.tags:
-            found[names.PROPERTY_TAGS] = _whole("tags", self.tags)
+            check_tags(self.tags)
+            found[names.PROPERTY_TAGS] = self.tags
         found[names.PROPERTY_WAIT] = "true" if self.wait_stored else "false"
         if self.delay_level:
-            if not 0 < self.delay_level <= DELAY_LEVEL_MAX:
-                raise ClientError(f"delay_level is {self.delay_level}, 1 to {DELAY_LEVEL_MAX}")
             found[names.PROPERTY_DELAY] = str(self.delay_level)
         if self.delay_s is not None:
             found[names.PROPERTY_TIMER_DELAY_MS] = str(int(self.delay_s * 1000))
@@ -130,6 +154,9 @@ class Receipt(NamedTuple):
         return self.message_id.split(",")
 
 
+M = TypeVar("M", bound="ReceivedMessage")
+
+
 class Origin:
     """Where messages were pulled from: what all of one queue share."""
 
@@ -146,12 +173,14 @@ class ReceivedMessage(DeliveryFields):
 
     Plain attributes: topic, body, queue_id, queue_offset, commit_log_offset, born_ms, store_ms,
     reconsume_times, flag, sys_flag.  A push consumer acknowledges the message when its loop or
-    handler is done with it; ``retry`` asks instead for another delivery later.
+    handler is done with it; ``retry`` asks instead for another delivery later.  ``problem`` is set
+    only where the consumer asked to be given messages that cannot be opened (``on_bad_message``).
     """
 
     __slots__ = ("__dict__",)
 
     origin: Origin
+    problem: str | None = None  # why its body cannot be opened; then ``body`` is as it was stored
 
     @property
     def offset(self) -> int:
@@ -233,16 +262,24 @@ def open_messages(data: bytes, origin: Origin) -> list[ReceivedMessage]:
 
     Raises RemoteProtocolError when the bytes are no records.
     """
+    return open_as(ReceivedMessage, data, origin)
+
+
+def open_as(kind: type[M], data: bytes, origin: Origin) -> list[M]:
+    """``open_messages`` for messages of another class."""
     try:
-        found: list[ReceivedMessage] = records.decode_records(
-            data, ReceivedMessage, _NO_LIMIT, False
-        )
+        found: list[M] = records.decode_records(data, kind, _NO_LIMIT, False)
     except records.RecordDamage as error:
-        raise RemoteProtocolError(f"records of {len(data)} bytes: {error}") from error
-    if adopt(found, origin):
+        if error.position == 0:
+            raise RemoteProtocolError(f"records of {len(data)} bytes: {error}") from error
+        found = records.decode_records(data[: error.position], ReceivedMessage, _NO_LIMIT, False)
+    is_compressed = adopt(found, origin)
+    for index in find_bad_bodies(found):
+        found[index].problem = "the body does not have the checksum it was stored with"
+    if is_compressed:
         for message in found:
-            if message.sys_flag & COMPRESSED:
-                message.body = decompress(message.body, compression_of(message.sys_flag))
+            if message.sys_flag & COMPRESSED and message.problem is None:
+                _unpack(message)
     if is_retry_topic(origin.queue.topic):
         for message in found:
             message.topic = message.properties.get(names.PROPERTY_RETRY_TOPIC) or message.topic
@@ -250,6 +287,13 @@ def open_messages(data: bytes, origin: Origin) -> list[ReceivedMessage]:
         for message in found:
             message.topic = unwrap(origin.namespace, message.topic)
     return found
+
+
+def _unpack(message: ReceivedMessage) -> None:
+    try:
+        message.body = decompress(message.body, compression_of(message.sys_flag))
+    except RemoteProtocolError as error:
+        message.problem = str(error)
 
 
 DELAYS_S = (
@@ -267,31 +311,66 @@ def delay_level(after_s: float | None) -> int:
     return len(DELAYS_S)
 
 
-def body_bytes(body: Any) -> bytes | bytearray | memoryview:
-    """The body, checked to be bytes."""
-    if not isinstance(body, bytes | bytearray | memoryview):
+def body_bytes(body: Any) -> bytes:
+    """The bytes of a body, whatever their shape; a copy unless they are ``bytes``.
+
+    Length and content are taken here, once: what a caller does to its buffer later, and how wide
+    the items of a view are, changes nothing on the wire.
+    """
+    if isinstance(body, bytes):
+        return body if type(body) is bytes else bytes(body)
+    if isinstance(body, bytearray):
+        return bytes(body)
+    if isinstance(body, memoryview):
+        try:
+            return body.tobytes()
+        except ValueError as error:
+            raise ClientError(f"the body cannot be read: {error}") from error
+    raise ClientError(
+        f"the body is {type(body).__name__}, must be bytes; encode text with .encode()"
+    )
+
+
+def check_tags(tags: Any) -> None:
+    """Refuse a tag that could not be stored, or that no subscription could select."""
+    if tags is None:
+        return
+    if not isinstance(tags, str):
+        raise ClientError(f"tags is {type(tags).__name__}, must be text: a message has one tag")
+    if "||" in tags or "\x01" in tags or "\x02" in tags:
         raise ClientError(
-            f"the body is {type(body).__name__}, must be bytes; encode text with .encode()"
+            f"tags {tags!r} must not contain || (a message has one tag, a subscription may name"
+            " several) or the separators \\x01 and \\x02"
         )
-    return body
 
 
-def _whole(name: str, value: str) -> str:
-    """The value, if it can be stored in one piece."""
-    if "\x01" in value or "\x02" in value:
-        raise ClientError(f"{name} {value!r} hold one of the separators \\x01 and \\x02")
-    return value
+def check_keys(keys: tuple[Any, ...]) -> None:
+    """Refuse keys that could not be stored, or would become several."""
+    for key in keys:
+        if not isinstance(key, str):
+            raise ClientError(f"key {key!r} is {type(key).__name__}, must be text")
+        if not key or key.split() != [key] or "\x01" in key or "\x02" in key:
+            raise ClientError(
+                f"key {key!r} must not be empty or contain spaces (they separate keys) or the"
+                " separators \\x01 and \\x02"
+            )
 
 
-def _check_properties(properties: Mapping[str, str]) -> None:
+def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise ClientError(f"{name} is {value!r}: expected a whole number from {least} to {most}")
+
+
+def _check_properties(properties: Mapping[Any, Any]) -> None:
     for name, value in properties.items():
-        if name in names.RESERVED_PROPERTIES:
+        if isinstance(name, str) and name in names.RESERVED_PROPERTIES:
             raise ClientError(
                 f"property {name!r} is RocketMQ's own; use the arguments of Message"
                 " (tags, keys, delay_level, …) or another name"
             )
-        if not isinstance(value, str):
-            raise ClientError(f"property {name!r} is {type(value).__name__}, must be text")
+        if not isinstance(name, str) or not isinstance(value, str):
+            kind = type(value if isinstance(name, str) else name).__name__
+            raise ClientError(f"property {name!r} is {kind}, must be text")
     illegal = names.find_illegal_property(properties)
     if illegal is not None:
         raise ClientError(

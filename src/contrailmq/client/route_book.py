@@ -18,6 +18,7 @@ from contrailmq.protocol.bodies.route import TopicRouteData
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.route import GetRouteInfoRequest
+from contrailmq.protocol.names import MASTER_ID
 from contrailmq.protocol.queue import MessageQueue
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class RouteBook:
 
     def find_master(self, broker_name: str) -> str | None:
         """The address of a broker that can be written to."""
-        return self._brokers.get(broker_name, {}).get(routes.MASTER_ID)
+        return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
     def find_reader(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False

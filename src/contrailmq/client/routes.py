@@ -7,17 +7,21 @@ chooses from; ``subscribe_queues`` is what a group divides; ``broker_address`` f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from contrailmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from contrailmq.protocol.names import MASTER_ID
 from contrailmq.protocol.queue import MessageQueue
 
-MASTER_ID: Final = 0
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
+# Of one topic at one broker; a broker refuses to make more, so a larger number is not its own.
+QUEUES_MAX: Final = 65_536
+ROUTE_QUEUES_MAX: Final = 262_144  # of one topic at all brokers; the rest is left out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,24 +32,28 @@ class PublishRoute:
     queues: tuple[MessageQueue, ...]
     ordered: bool = False
 
+    def has_broker(self, broker_name: str) -> bool:
+        """Whether a broker has a queue of the topic."""
+        return any(queue.broker_name == broker_name for queue in self.queues)
+
 
 def publish_route(topic: str, route: TopicRouteData) -> PublishRoute:
     """Queues with a writable master, sorted by broker name (topicRouteData2TopicPublishInfo)."""
     if route.order_topic_conf:
-        queues = tuple(
+        queues = _bounded(
             MessageQueue(topic, broker_name, queue_id)
             for broker_name, count in _order_conf(route.order_topic_conf)
-            for queue_id in range(count)
+            for queue_id in range(min(count, QUEUES_MAX))
         )
         return PublishRoute(topic, queues, ordered=True)
     with_master = {
         broker.broker_name for broker in route.broker_datas if MASTER_ID in broker.broker_addrs
     }
-    queues = tuple(
+    queues = _bounded(
         MessageQueue(topic, data.broker_name, queue_id)
         for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
         if data.perm & PERM_WRITE and data.broker_name in with_master
-        for queue_id in range(data.write_queue_nums)
+        for queue_id in range(min(data.write_queue_nums, QUEUES_MAX))
     )
     return PublishRoute(topic, queues)
 
@@ -53,10 +61,12 @@ def publish_route(topic: str, route: TopicRouteData) -> PublishRoute:
 def subscribe_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
     """All readable queues, sorted (topicRouteData2TopicSubscribeInfo)."""
     return sorted(
-        MessageQueue(topic, data.broker_name, queue_id)
-        for data in route.queue_datas
-        if data.perm & PERM_READ
-        for queue_id in range(data.read_queue_nums)
+        _bounded(
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in route.queue_datas
+            if data.perm & PERM_READ
+            for queue_id in range(min(data.read_queue_nums, QUEUES_MAX))
+        )
     )
 
 
@@ -99,6 +109,10 @@ def vip(address: str) -> str:
     """The same broker's second listener, two ports below (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
+
+
+def _bounded(queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
+    return tuple(itertools.islice(queues, ROUTE_QUEUES_MAX))
 
 
 def _order_conf(text: str) -> list[tuple[str, int]]:

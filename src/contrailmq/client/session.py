@@ -24,7 +24,7 @@ from contrailmq.client.acl import sign
 from contrailmq.client.crew import Crew
 from contrailmq.client.name_servers import NameServers, discover
 from contrailmq.client.route_book import RouteBook
-from contrailmq.client.settings import ClientSettings, World
+from contrailmq.client.settings import ClientSettings, World, network_of
 from contrailmq.errors import ClientError, ContrailError, NetworkError, error_of
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
@@ -35,6 +35,7 @@ from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.client import UnregisterClientRequest
 from contrailmq.protocol.hosts import split_address
+from contrailmq.protocol.names import MASTER_ID
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class Session:
         self._remoting = RemotingClient(
             self.settings.net,
             handlers=self._handlers,
-            network=self.world.network,
+            network=network_of(self.settings, self.world),
             clock=self.world.clock,
             rng=self.world.rng,
             on_open=self._on_open,
@@ -189,7 +190,7 @@ class Session:
             address
             for members in self.routes.brokers().values()
             for broker_id, address in sorted(members.items())
-            if all_members or broker_id == routes.MASTER_ID
+            if all_members or broker_id == MASTER_ID
         ]
         beats = [self._heartbeat_to(address, encoded) for address in dict.fromkeys(addresses)]
         await asyncio.gather(*beats)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from contrailmq.client.outgoing import Outgoing
-from contrailmq.client.sender import Sender
+from contrailmq.client.producer.outgoing import Outgoing
+from contrailmq.client.producer.sender import Sender
 from contrailmq.errors import ContrailError
 from contrailmq.protocol import properties as names
 from contrailmq.protocol.ids import UniqueIds

@@ -18,7 +18,7 @@ from contrailmq.admin.client import AdminClient
 from contrailmq.client.consumer.push import PushConsumer
 from contrailmq.client.consumer.subscription import Sql
 from contrailmq.client.message import Message, ReceivedMessage
-from contrailmq.client.producer import Producer
+from contrailmq.client.producer.producer import Producer
 from contrailmq.client.settings import ConsumerSettings, ProducerSettings
 from contrailmq.demo.screen import Bar, Screen
 from contrailmq.errors import NoRoute
@@ -95,7 +95,7 @@ class Shop:
                 config = TopicConfig(
                     topic_name=topic, read_queue_nums=queues, write_queue_nums=queues
                 )
-                await admin.create_topic_everywhere(config)
+                await admin.topics.create(config)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -173,7 +173,7 @@ class Shop:
         async with AdminClient(self._name_servers) as admin, asyncio.timeout(PATIENCE_S):
             while not facts.dead:
                 try:
-                    stats = await admin.topic_stats(topic)
+                    stats = await admin.topics.stats(topic)
                     facts.dead = sum(offset.max_offset for offset in stats.values())
                 except NoRoute:
                     pass  # the topic comes to be with its first dead letter
@@ -223,7 +223,9 @@ class Shop:
                 facts.rolled_back.append("bob pays 500")
         await self._until(lambda: bool(seen))
         self._screen.good(f"transaction committed and seen: {', '.join(seen)}")
-        self._screen.good(f"transaction rolled back, nobody saw: {', '.join(facts.rolled_back)}")
+        self._screen.good(
+            f"transaction rolled back, never delivered: {', '.join(facts.rolled_back)}"
+        )
         assert seen == facts.committed, seen
 
     async def until_billed(self, count: int) -> None:

@@ -11,6 +11,7 @@ from typing import Self
 from contrailmq.clock import Clock
 from contrailmq.errors import NetworkError
 from contrailmq.lifecycle import Tasks
+from contrailmq.namesrv.access import NameServerAccess
 from contrailmq.namesrv.files import read_newest
 from contrailmq.namesrv.handlers.brokers import Brokers
 from contrailmq.namesrv.handlers.config import Keeper, KvHandlers, OwnConfig
@@ -21,11 +22,15 @@ from contrailmq.namesrv.routes import Routes
 from contrailmq.namesrv.settings import Configuration, NameServerSettings
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.dispatch import Dispatcher, Handler
-from contrailmq.net.network import Network
+from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.server import Server
+from contrailmq.net.tls import ServerTls, client_context
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.route import NotifyMinBrokerIdChangeRequest
+from contrailmq.security.accounts import Accounts
+from contrailmq.security.addresses import patterns_of
+from contrailmq.security.files import AccountFiles
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +38,8 @@ log = logging.getLogger(__name__)
 class NameServer:
     """A name server; ``async with`` it, or ``start`` and ``aclose``.
 
-    Several of them need not know each other: brokers register with each.
+    Several of them need not know each other: brokers register with each.  ``accounts`` are the
+    files of an access control list, for ``aclEnable=true``.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class NameServer:
         clock: Clock,
         network: Network | None = None,
         rng: random.Random | None = None,
+        accounts: AccountFiles | None = None,
     ) -> None:
         if isinstance(configuration, NameServerSettings):
             configuration = Configuration(settings=configuration)
@@ -62,11 +69,20 @@ class NameServer:
         )
         topics = Topics(self.routes, self.kv, settings=self._own.settings, clock=clock)
         kv = KvHandlers(self.kv, Keeper(settings.kv_config_path, self.kv.encode))
+        self._access: NameServerAccess | None = None
+        if accounts is not None and settings.acl_enable:
+            self._access = NameServerAccess(Accounts(accounts, clock=clock), settings.trusted())
+        self._tls = ServerTls.of(configuration.tls)
+        if network is None and configuration.tls.enable:
+            network = AsyncioNetwork(client_tls=client_context(configuration.tls))
+        table = handlers(self._brokers, topics, kv, own=self._own)
         self._server = Server(
-            Dispatcher(handlers(self._brokers, topics, kv, own=self._own)),
+            Dispatcher(table, check=None if self._access is None else self._access.check),
             configuration.server,
             clock=clock,
             network=network,
+            tls=self._tls,
+            proxies=patterns_of(configuration.server.proxy_from),
             on_open=lambda connection: connection.on_close(self._brokers.connection_closed),
         )
         self._client = RemotingClient(clock=clock, network=network, rng=rng)
@@ -87,8 +103,20 @@ class NameServer:
         """Read what was kept, listen, begin to watch the brokers; raises ConfigError, OSError."""
         if self._settings.kv_config_path:
             read_newest(Path(self._settings.kv_config_path), self.kv.load)
+        if self._tls is not None:
+            self._tasks.start(self._tls.run(), name="certificates")
+        if self._access is not None:
+            self._access.accounts.start()
+            self._tasks.start(self._access.accounts.run(), name="accounts")
         await self._server.start(self._settings.bind_address, self._settings.listen_port)
         self._scan_later()
+
+    def reload(self) -> None:
+        """Look at certificates and accounts now (SIGHUP)."""
+        if self._tls is not None:
+            self._tls.look(always=True)
+        if self._access is not None:
+            self._access.accounts.look()
 
     async def aclose(self) -> None:
         """Stop watching, answer what is under way, close all connections."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import random
 import signal
 import sys
@@ -18,13 +19,16 @@ from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.files import make_folder
 from contrailmq.namesrv.settings import Configuration
 from contrailmq.net.loop import run
+from contrailmq.security.accounts import account_path
+from contrailmq.security.exposure import exposure
+from contrailmq.security.files import AccountFiles
 from contrailmq.settings import read_file
 from contrailmq.usage import CommandParser, listen_fault, port
 
 _EPILOG: Final = """\
 examples:
-  contrail namesrv                                   on port 9876 of all addresses
-  contrail namesrv --host 127.0.0.1 --port 19876     for this machine alone
+  contrail namesrv                                   on port 9876, for this machine alone
+  contrail namesrv --host 0.0.0.0 --port 19876       for other machines, too
   contrail namesrv -c namesrv.conf -m                what it would run with
 
 exit codes: 0 stopped, 1 failed, 2 wrong usage
@@ -44,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if options.store:
         make_folder(Path(options.store))  # else the first setting to be kept would tell
-    run(_serve(configuration))
+    run(_serve(configuration, is_quiet=options.insecure))
     return 0
 
 
@@ -71,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print the important settings and exit",
     )
+    parser.add_argument(
+        "--insecure", action="store_true", help="say nothing of open doors: they are meant"
+    )
     parser.add_argument("--host", help="address to listen on (bindAddress)")
     parser.add_argument("--port", type=port, help="port to listen on (listenPort, 9876)")
     parser.add_argument("--store", metavar="DIR", help="where kvConfig.json is kept")
@@ -96,13 +103,28 @@ def _configuration(options: argparse.Namespace) -> Configuration:
     return Configuration.of(properties, strict=options.strict_config)
 
 
-async def _serve(configuration: Configuration) -> None:
+def _accounts(configuration: Configuration) -> AccountFiles | None:
+    settings = configuration.settings
+    if not settings.acl_enable:
+        return None
+    home = os.environ.get("ROCKETMQ_HOME")
+    root = str(Path(settings.kv_config_path).parent)
+    return AccountFiles(account_path(settings.config_store_path or None, home, root))
+
+
+async def _serve(configuration: Configuration, *, is_quiet: bool = False) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = NameServer(configuration, clock=SystemClock(), rng=random.Random())
     settings = configuration.settings
+    server = NameServer(
+        configuration,
+        clock=SystemClock(),
+        rng=random.Random(),
+        accounts=_accounts(configuration),
+    )
+    loop.add_signal_handler(signal.SIGHUP, server.reload)
     host = settings.bind_address
     try:
         await server.start()
@@ -111,6 +133,13 @@ async def _serve(configuration: Configuration) -> None:
         raise ConfigError(fault) from error
     try:
         print(f"The Name Server boot success. Listening on {host}:{server.port}", flush=True)
+        told = exposure(
+            configuration.settings.bind_address,
+            acl=configuration.settings.acl_enable,
+            tls_only=configuration.tls.server_mode == "enforcing",
+        )
+        if told is not None and not is_quiet:
+            print(told, file=sys.stderr, flush=True)
         await stop.wait()
     finally:
         await server.aclose()

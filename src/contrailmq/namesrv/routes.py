@@ -31,8 +31,8 @@ from contrailmq.namesrv.registration import (
 from contrailmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from contrailmq.protocol.bodies.topic import PERM_READ, PERM_WRITE
 from contrailmq.protocol.bodies.version import DataVersion
+from contrailmq.protocol.names import MASTER_ID
 
-PRIMARY_ID: Final = 0
 LEASE_MS: Final = 120_000  # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME
 MEMBER_GROUP_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 
@@ -59,7 +59,7 @@ class Routes:
         self._check_bounds(new)
         broker = self._brokers.get(new.broker_name)
         held = dict(broker.broker_addrs) if broker is not None else {}
-        min_before = min(held, default=PRIMARY_ID)
+        min_before = min(held, default=MASTER_ID)
         # One address has one id: a replica that became the primary is not also a replica.
         addresses = {i: a for i, a in held.items() if a != new.address or i == new.broker_id}
         other = addresses.get(new.broker_id)
@@ -98,7 +98,7 @@ class Routes:
         broker = self._brokers.get(name)
         if broker is None or self._is_alive(address, name):
             return None
-        min_before = min(broker.broker_addrs, default=PRIMARY_ID)
+        min_before = min(broker.broker_addrs, default=MASTER_ID)
         left = {i: a for i, a in broker.broker_addrs.items() if a != address}
         broker.broker_addrs = left
         self._leave_clusters(broker)
@@ -106,7 +106,7 @@ class Routes:
             del self._brokers[name]
             self._remove_queues(name, list(self._topics))
             return None
-        if broker.enable_acting_master and PRIMARY_ID not in left:
+        if broker.enable_acting_master and MASTER_ID not in left:
             for queues in self._topics.values():
                 if name in queues:
                     queues[name].perm &= ~PERM_WRITE
@@ -243,7 +243,7 @@ class Routes:
     def _take_topics(
         self, new: Registration, broker: BrokerData, *, is_first: bool, delete_missing: bool
     ) -> None:
-        is_primary = new.broker_id == PRIMARY_ID
+        is_primary = new.broker_id == MASTER_ID
         is_prime_replica = (
             not is_primary
             and new.acting_master is not None
@@ -320,8 +320,8 @@ class Routes:
                 del self._owned[owner]
 
     def _primary_of(self, new: Registration, broker: BrokerData) -> tuple[str | None, str | None]:
-        primary = broker.broker_addrs.get(PRIMARY_ID)
-        if new.broker_id == PRIMARY_ID or primary is None:
+        primary = broker.broker_addrs.get(MASTER_ID)
+        if new.broker_id == MASTER_ID or primary is None:
             return None, None
         lease = self._leases.get((new.cluster, primary))
         return (primary, lease.ha_address) if lease is not None else (None, None)
@@ -374,10 +374,10 @@ def _copy(broker: BrokerData) -> BrokerData:
 def _let_replica_act(broker: BrokerData, queue: QueueData) -> None:
     """Without a primary, the replica with the smallest id is shown in its place, for reading."""
     addresses = broker.broker_addrs
-    if not addresses or PRIMARY_ID in addresses or not broker.enable_acting_master:
+    if not addresses or MASTER_ID in addresses or not broker.enable_acting_master:
         return
     if not queue.perm & PERM_WRITE:
-        broker.broker_addrs = {PRIMARY_ID: addresses.pop(min(addresses)), **addresses}
+        broker.broker_addrs = {MASTER_ID: addresses.pop(min(addresses)), **addresses}
 
 
 def _min_id_change(

@@ -13,7 +13,19 @@ from typing import Final
 
 from contrailmq.errors import ConfigError
 from contrailmq.net.settings import ServerSettings
-from contrailmq.settings import as_properties, key, keys_of, read, update
+from contrailmq.net.tls_settings import TlsSettings, read_tls
+from contrailmq.security.addresses import AddressPatterns
+from contrailmq.settings import (
+    BLANKS,
+    as_properties,
+    is_guarded,
+    key,
+    keys_of,
+    property_line,
+    read,
+    update,
+    value_fault,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,24 +65,127 @@ ALWAYS_BLACK: Final = ("configBlackList", "configStorePath", "kvConfigPath", "ro
 class NameServerSettings:
     """The name server's own keys (NamesrvConfig); an empty path means that nothing is kept."""
 
-    bind_address: str = key("bindAddress", "0.0.0.0")
-    listen_port: int = key("listenPort", PORT)
-    kv_config_path: str = key("kvConfigPath", "")
-    config_store_path: str = key("configStorePath", "")
-    order_message: bool = key("orderMessageEnable", False, live=True)
-    return_order_config: bool = key("returnOrderTopicConfigToBroker", True, live=True)
-    scan_interval_ms: int = key("scanNotActiveBrokerInterval", 5_000, low=1)
-    acting_master: bool = key("supportActingMaster", False, live=True)
-    all_topic_list: bool = key("enableAllTopicList", True, live=True)
-    topic_list: bool = key("enableTopicList", True, live=True)
-    notify_min_id: bool = key("notifyMinBrokerIdChanged", False, live=True)
-    wait_for_service: bool = key("needWaitForService", False, live=True)
-    wait_seconds: int = key("waitSecondsForService", 45, live=True)
-    delete_missing: bool = key("deleteTopicWithBrokerRegistration", False, live=True)
-    config_black_list: str = key("configBlackList", "configBlackList;configStorePath;kvConfigPath")
-    topics_max: int = key("namesrvTopicsMax", 200_000)
-    brokers_max: int = key("namesrvBrokersMax", 10_000)
-    kv_entries_max: int = key("namesrvKvEntriesMax", 100_000)
+    bind_address: str = key(
+        "bindAddress",
+        "127.0.0.1",
+        doc="The address to listen on. 0.0.0.0 lets other machines in.",
+    )
+    listen_port: int = key(
+        "listenPort",
+        PORT,
+        doc="The port to listen on; 0 takes a free one.",
+    )
+    kv_config_path: str = key(
+        "kvConfigPath",
+        "",
+        doc="The file of the KV configuration. Empty: it is kept in memory only.",
+    )
+    config_store_path: str = key(
+        "configStorePath",
+        "",
+        doc="The file that live changes are written to. Empty: they are kept in memory only.",
+    )
+    order_message: bool = key(
+        "orderMessageEnable",
+        False,
+        live=True,
+        doc="Whether routes carry the order configuration of their topic.",
+    )
+    return_order_config: bool = key(
+        "returnOrderTopicConfigToBroker",
+        True,
+        live=True,
+        doc="Whether a registration is answered with the order configuration.",
+    )
+    scan_interval_ms: int = key(
+        "scanNotActiveBrokerInterval",
+        5_000,
+        low=1,
+        doc="Pause between two searches for brokers that stopped sending heartbeats, in ms.",
+    )
+    acting_master: bool = key(
+        "supportActingMaster",
+        False,
+        live=True,
+        doc="Whether routes name a slave in place of a missing master.",
+    )
+    all_topic_list: bool = key(
+        "enableAllTopicList",
+        True,
+        live=True,
+        doc="Whether clients may ask for the list of all topics.",
+    )
+    topic_list: bool = key(
+        "enableTopicList",
+        True,
+        live=True,
+        doc="Whether clients may ask for other lists of topics.",
+    )
+    notify_min_id: bool = key(
+        "notifyMinBrokerIdChanged",
+        False,
+        live=True,
+        doc="Whether brokers are told when the smallest broker id of their group changes.",
+    )
+    wait_for_service: bool = key(
+        "needWaitForService",
+        False,
+        live=True,
+        doc="Whether routes are refused for `waitSecondsForService` after the start.",
+    )
+    wait_seconds: int = key(
+        "waitSecondsForService",
+        45,
+        live=True,
+        doc="How long routes are refused after the start, in seconds.",
+    )
+    delete_missing: bool = key(
+        "deleteTopicWithBrokerRegistration",
+        False,
+        live=True,
+        doc="Whether topics that a broker no longer registers are removed.",
+    )
+    config_black_list: str = key(
+        "configBlackList",
+        "configBlackList;configStorePath;kvConfigPath",
+        doc="Keys that may not be changed over the wire, separated by `;`.",
+    )
+    topics_max: int = key(
+        "namesrvTopicsMax",
+        200_000,
+        doc="Most topics. A registration that would exceed it is refused.",
+    )
+    brokers_max: int = key(
+        "namesrvBrokersMax",
+        10_000,
+        doc="Most brokers. A registration that would exceed it is refused.",
+    )
+    kv_entries_max: int = key(
+        "namesrvKvEntriesMax",
+        100_000,
+        doc="Most entries of the KV configuration.",
+    )
+    acl_enable: bool = key(
+        "aclEnable",
+        False,
+        doc=(
+            "Whether every request is checked against the accounts of `plain_acl.yml` and "
+            "`acl/*.yml`, which are beside the configuration file."
+        ),
+    )
+    trusted_brokers: str = key(
+        "namesrvTrustedBrokers",
+        "127.0.0.1,::1",
+        doc=(
+            "Addresses of brokers whose registrations need no signature while `aclEnable` is "
+            "true, separated by commas. Brokers of the original do not sign."
+        ),
+    )
+
+    def trusted(self) -> AddressPatterns:
+        """Return the addresses whose registrations need no signature; raises ConfigError."""
+        texts = self.trusted_brokers.replace(";", ",").split(",")
+        return AddressPatterns([*texts, self.bind_address] if _is_one(self.bind_address) else texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +195,12 @@ class Configuration:
     settings: NameServerSettings = field(default_factory=NameServerSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
     ignored: Mapping[str, str] = field(default_factory=dict)
+    tls: TlsSettings = field(default_factory=TlsSettings)
 
     @classmethod
     def of(cls, properties: Mapping[str, str], *, strict: bool = False) -> Configuration:
         """Judge every key of a file; raises ConfigError."""
-        used = keys_of(NameServerSettings) | keys_of(ServerSettings)
+        used = keys_of(NameServerSettings) | keys_of(ServerSettings) | keys_of(TlsSettings)
         for name in sorted(set(properties) - used):
             if name in IGNORED:
                 log.info("setting has no meaning here and is ignored: key=%s", name)
@@ -98,38 +214,53 @@ class Configuration:
             settings=settings,
             server=read(ServerSettings, properties),
             ignored={name: text for name, text in properties.items() if name in IGNORED},
+            tls=read_tls(properties, config_path=settings.config_store_path or None),
         )
 
     def updated(self, properties: Mapping[str, str]) -> Configuration:
         """With new values of keys that may change while running; raises ConfigError."""
         used = keys_of(NameServerSettings) | keys_of(ServerSettings)
-        for name in properties:
+        for name, value in properties.items():
             if name not in used and name not in IGNORED:
                 raise ConfigError(f"{name}: no such setting")
+            fault = value_fault(name, value)
+            if fault is not None:
+                raise ConfigError(fault)
         settings = update(self.settings, properties, live_only=True)
         server_only = {n: t for n, t in properties.items() if n not in keys_of(NameServerSettings)}
         server = update(self.server, server_only, live_only=True)
         _check(settings)
-        kept = {name: text for name, text in properties.items() if name in IGNORED}
-        return Configuration(settings=settings, server=server, ignored={**self.ignored, **kept})
+        kept = {name: text.strip(BLANKS) for name, text in properties.items() if name in IGNORED}
+        ignored = {**self.ignored, **kept}
+        return Configuration(settings=settings, server=server, ignored=ignored, tls=self.tls)
 
     def black_list(self) -> frozenset[str]:
         """The keys nobody may change over the wire."""
         listed = self.settings.config_black_list.split(";")
-        return frozenset(name.strip() for name in (*listed, *ALWAYS_BLACK) if name.strip())
+        known = (*keys_of(NameServerSettings), *keys_of(ServerSettings), *IGNORED)
+        guarded = (name for name in known if is_guarded(name))
+        return frozenset(
+            name.strip() for name in (*listed, *ALWAYS_BLACK, *guarded) if name.strip()
+        )
 
     def as_text(self) -> str:
         """Every key with its value, sorted, as code 319 shows them."""
         everything = {
             **IGNORED,
             **self.ignored,
+            **as_properties(self.tls),
             **as_properties(self.server),
             **as_properties(self.settings),
         }
-        return "".join(f"{name}={everything[name]}\n" for name in sorted(everything))
+        return "".join(property_line(name, everything[name]) for name in sorted(everything))
+
+
+def _is_one(address: str) -> bool:
+    return address not in ("", "0.0.0.0", "::") and address[:1].isdigit()
 
 
 def _check(settings: NameServerSettings) -> None:
+    settings.trusted()
     for name, value, low, high in (
         ("listenPort", settings.listen_port, 0, 65535),
         ("scanNotActiveBrokerInterval", settings.scan_interval_ms, 10, 86_400_000),

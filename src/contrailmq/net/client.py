@@ -39,7 +39,7 @@ class RemotingClient:
     After a failed attempt, calls fail at once until a back-off with jitter has passed (50 ms to
     2 s by default): other brokers can be tried meanwhile.  The name of an address is resolved at
     every attempt.  ``handlers`` serve what the other side asks on our connections; ``lane`` sees
-    what comes before they do.
+    what comes before they do.  ``sign`` is called with every request before it leaves.
     """
 
     def __init__(
@@ -52,7 +52,9 @@ class RemotingClient:
         rng: random.Random | None = None,
         on_open: Callable[[str, Connection], None] | None = None,
         lane: FastLane[Connection] | None = None,
+        sign: Callable[[Command], None] | None = None,
     ) -> None:
+        self._sign = sign
         self._settings = settings if settings is not None else ClientNetSettings()
         self._clock = clock
         self._network: Network = network if network is not None else AsyncioNetwork()
@@ -69,6 +71,8 @@ class RemotingClient:
 
     async def call(self, address: str, command: Command, *, timeout_s: float) -> Command:
         """Send a request and return its answer, whatever its code; raises a NetworkError."""
+        if self._sign is not None:
+            self._sign(command)
         connection = self._connections.get(address)
         if connection is None:
             loop = asyncio.get_running_loop()
@@ -79,6 +83,8 @@ class RemotingClient:
 
     async def oneway(self, address: str, command: Command, *, timeout_s: float = 3.0) -> None:
         """Send a request nobody answers; returns when it is handed to the connection."""
+        if self._sign is not None:
+            self._sign(command)
         connection = self._connections.get(address)
         if connection is None:
             connection = await self.connect(address, timeout_s=timeout_s)

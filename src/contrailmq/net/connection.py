@@ -26,8 +26,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from contrailmq._native.reads import Reads
-from contrailmq._native.turns import Turns
+from contrailmq._native.net.reads import Reads
+from contrailmq._native.net.turns import Turns
 from contrailmq.errors import (
     ConnectionLost,
     LocalProtocolError,
@@ -40,6 +40,7 @@ from contrailmq.net.endpoint import Buffer, Endpoint
 from contrailmq.net.inlet import Inlet
 from contrailmq.net.outlet import Outlet
 from contrailmq.net.peer import host_bytes, host_text, keep_alive, plain_socket
+from contrailmq.net.tls_transport import names_of
 from contrailmq.net.wire import buffers_of, reply_buffers
 from contrailmq.protocol.command import ONEWAY_FLAG, Command
 
@@ -52,7 +53,8 @@ class Connection(asyncio.BufferedProtocol):
     ``peer`` and ``local`` are ``ip:port``, ``peer_host`` the peer as a message record stores it.
     ``lane_state`` belongs to the fast lane, ``answer`` writes an answer it has held back.
     ``close_reason`` is None while the connection is open.
-    ``calls`` are our own requests that await answers.
+    ``calls`` are our own requests that await answers.  ``principals`` are the names in the
+    certificate a peer has shown, none without one.
     """
 
     __slots__ = (
@@ -78,9 +80,14 @@ class Connection(asyncio.BufferedProtocol):
         "local",
         "peer",
         "peer_host",
+        "principals",
+        "said_by_proxy",
     )
 
-    def __init__(self, endpoint: Endpoint[Connection]) -> None:
+    def __init__(
+        self, endpoint: Endpoint[Connection], said_by_proxy: tuple[str, int] | None = None
+    ) -> None:
+        self.said_by_proxy = said_by_proxy
         self._endpoint = endpoint
         self._limits = endpoint.limits
         self._loop = asyncio.get_running_loop()
@@ -104,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = self.local = "?"
         self.peer_host = b""
         self.lane_state: Any = None
+        self.principals: tuple[str, ...] = ()
 
     # -- what owners and handlers use
 
@@ -121,6 +129,13 @@ class Connection(asyncio.BufferedProtocol):
     def is_write_paused(self) -> bool:
         """Whether the peer reads more slowly than we write."""
         return self._outlet is not None and self._outlet.is_paused
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of memory it holds: an unfinished frame, answers not read, requests in flight."""
+        if self._outlet is None or self.close_reason is not None:
+            return 0
+        return self._inlet.held_size + self._outlet.waiting_size
 
     async def call(self, command: Command, *, timeout_s: float) -> Command:
         """Send a request and return its answer; raises a NetworkError. Sets ``command.opaque``."""
@@ -199,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take no more requests: the first half of a graceful close."""
         self._inlet.is_stopped = True
         self._inlet.steer()
-        self._steer_reading()
+        self.steer_reading()
 
     def __repr__(self) -> str:
         state = self.close_reason or "open"
@@ -213,12 +228,15 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is there."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._outlet = Outlet(
-            self._loop, self._transport, self._limits, on_overflow=self._on_overflow
+            self._loop, self._transport, self._limits, on_overflow=self.overrun, on_held=self._stir
         )
         self._reads.write = self._transport.write
         self._reads.waiting = self._transport.get_write_buffer_size
         self._reads.fd = plain_socket(transport)
-        peer = transport.get_extra_info("peername")
+        if self._reads.fd < 0 and self._limits.is_server:
+            session = transport.get_extra_info("ssl_object")
+            self.principals = () if session is None else names_of(session.getpeercert())
+        peer = self.said_by_proxy or transport.get_extra_info("peername")
         self.peer, self.peer_host = host_text(peer), host_bytes(peer)
         self.local = host_text(transport.get_extra_info("sockname"))
         keep_alive(transport)
@@ -249,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._outlet is not None:
             self._outlet.is_paused = True
         self._inlet.steer()
-        self._steer_reading()
+        self.steer_reading()
 
     def resume_writing(self) -> None:
         """The write buffer has drained: take the frames that were left, then read on."""
@@ -258,15 +276,22 @@ class Connection(asyncio.BufferedProtocol):
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._inlet.resume()
-        self._steer_reading()
+        self.steer_reading()
 
-    def _on_overflow(self, reason: str) -> None:
+    def overrun(self, reason: str) -> None:
+        """Close at once for what the peer makes us hold, and say so."""
         self._endpoint.complain(self.peer, reason)
         self.abort(reason)
 
-    def _steer_reading(self) -> None:
+    def _stir(self) -> None:
+        if self._endpoint.budget is not None:
+            self._endpoint.budget.stir(self)
+
+    def steer_reading(self) -> None:
         """Read, unless a graceful close has begun or the peer of a server reads slowly."""
-        wanted = not ((self._inlet.is_stopped or self.is_write_paused) and self._limits.is_server)
+        inlet = self._inlet
+        is_held = inlet.is_stopped or inlet.is_resting or self.is_write_paused
+        wanted = not (is_held and self._limits.is_server)
         transport = self._transport
         if wanted == self._is_reading or transport is None or transport.is_closing():
             return

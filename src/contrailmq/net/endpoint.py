@@ -8,10 +8,12 @@ import select
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from contrailmq._native.turns import Turns
+from contrailmq._native.net.turns import Turns
 from contrailmq.lifecycle import Tasks
+from contrailmq.net.budget import MemoryBudget
 from contrailmq.net.noise import Noise
 from contrailmq.net.settings import Lane, Limits
+from contrailmq.net.watch import LoopWatch
 from contrailmq.protocol.command import Command
 
 log = logging.getLogger(__name__)
@@ -21,6 +23,7 @@ C_contra = TypeVar("C_contra", contravariant=True)
 Buffer = bytes | bytearray | memoryview
 
 READ_SIZE: Final = 256 * 1024
+TURN_S: Final = 0.01  # for handlers; behind it each connection has one request handled per turn
 
 
 class Sender(Protocol):
@@ -80,6 +83,10 @@ class Endpoint(Generic[C]):
         self.dispatcher = dispatcher
         self.limits = limits
         self._noise = noise
+        self.watch = LoopWatch(noise)
+        self.now: Callable[[], float] = _loop_time  # a client may be made before its loop runs
+        self.soon: Callable[[Callable[[], None]], object] = _call_soon
+        self._turn_end = 0.0
         self.lanes: dict[int, Lane] = {int(code): value for code, value in (lanes or {}).items()}
         self.lane = lane
         self.tasks = Tasks()
@@ -89,7 +96,19 @@ class Endpoint(Generic[C]):
         self.view = memoryview(self.buffer)
         self._connections_max = connections_max
         self._on_open = on_open
+        self.budget: MemoryBudget | None = None  # of a server's connections
+        self.on_gone: Callable[[], None] | None = None  # a connection that was opened has ended
         self._turns: Turns | None = None
+
+    def turn_end(self) -> float:
+        """Until when handlers of one turn of the loop may work; all connections share it."""
+        if not self._turn_end:
+            self._turn_end = self.now() + TURN_S
+            self.soon(self._end_turn)
+        return self._turn_end
+
+    def _end_turn(self) -> None:
+        self._turn_end = 0.0
 
     def opened(self, connection: C) -> str | None:
         """Note a new connection; at the bound, the reason to refuse it."""
@@ -102,7 +121,8 @@ class Endpoint(Generic[C]):
 
     def closed(self, connection: C) -> None:
         """Forget a connection that has ended."""
-        self.connections.pop(connection, None)
+        if self.connections.pop(connection, self) is None and self.on_gone is not None:
+            self.on_gone()
 
     def turns(self) -> Turns | None:
         """The set that reads the sockets of a server; None leaves that to the transports."""
@@ -126,3 +146,11 @@ class Endpoint(Generic[C]):
         held_back = self._noise.held_back(peer.rpartition(":")[0])
         if held_back is not None:
             log.warning("connection closed: peer=%s reason=%s similar=%s", peer, reason, held_back)
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _call_soon(act: Callable[[], None]) -> object:
+    return asyncio.get_running_loop().call_soon(act)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Generic, Protocol, TypeVar
 
-from contrailmq._native.reads import Reads
+from contrailmq._native.net.reads import Reads
+from contrailmq.net.budget import HELD_REQUEST_SIZE, SMALL_SIZE
 from contrailmq.net.calls import Calls
 from contrailmq.net.endpoint import Buffer, Endpoint, Sender
 from contrailmq.net.intake import Intake
@@ -30,6 +31,19 @@ class Owner(Sender, Protocol):
     close_reason: str | None
     peer: str
 
+    @property
+    def held_size(self) -> int:
+        """Bytes of memory it holds."""
+        ...
+
+    def overrun(self, reason: str, /) -> None:
+        """Close at once for what it holds."""
+        ...
+
+    def steer_reading(self) -> None:
+        """Whether to read may have changed."""
+        ...
+
     def reject(self, error: Exception, /) -> None:
         """A read failed: close."""
         ...
@@ -47,6 +61,7 @@ class Inlet(Generic[C]):
         "_intake",
         "_limits",
         "_outlet",
+        "is_resting",
         "is_stopped",
         "reads",
         "serving",
@@ -62,6 +77,12 @@ class Inlet(Generic[C]):
         self.reads = reads
         reads.owner = self
         self.is_stopped = False
+        self.is_resting = False
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of an unfinished frame, and of the requests whose answers are to come."""
+        return self._intake.size + HELD_REQUEST_SIZE * self.serving.in_flight
 
     def open(self, outlet: Outlet) -> None:
         """The socket is there."""
@@ -91,7 +112,8 @@ class Inlet(Generic[C]):
     def resume(self) -> None:
         """The peer takes answers again: take the frames that were left."""
         kept = self._intake.kept()
-        if kept is not None and self.reads.out is None and self._limits.is_server:
+        is_open = self._outlet is not None
+        if kept is not None and is_open and self.reads.out is None and self._limits.is_server:
             self._take(*kept)
         self.steer()
 
@@ -133,6 +155,8 @@ class Inlet(Generic[C]):
         self._write(out)
         if self._connection.close_reason is None:
             self._intake.keep(buffer, position, end)
+            if self._intake.size > SMALL_SIZE and self._endpoint.budget is not None:
+                self._endpoint.budget.stir(self._connection)
             self.steer()
 
     def _write(self, out: list[Buffer]) -> None:
@@ -150,8 +174,12 @@ class Inlet(Generic[C]):
         is_server, outlet, connection = self._limits.is_server, self._outlet, self._connection
         assert outlet is not None
         counted = pending = 0
+        turn_end, budget = 0.0, self._endpoint.budget
         while end - position >= LENGTH_SIZE and connection.close_reason is None:
             if is_server and (outlet.is_paused or self.is_stopped):
+                break
+            if budget is not None and budget.is_over:
+                self._rest()
                 break
             if lane is not None and not is_asked:
                 position = lane.run(buffer, position, end, connection, out)
@@ -166,7 +194,11 @@ class Inlet(Generic[C]):
                 if start + size > end:
                     break
                 position = start + size
+                turn_end = turn_end or self._endpoint.turn_end()
                 self._handle(decode(memoryview(buffer)[start:position]), out)
+                if is_server and position < end and self._endpoint.now() >= turn_end:
+                    self._rest()
+                    break
             for index in range(counted, len(out)):
                 pending += len(out[index])
             counted = len(out)
@@ -177,10 +209,25 @@ class Inlet(Generic[C]):
                 counted = pending = 0
         return position
 
+    def _rest(self) -> None:
+        """Let the others have their turn; nothing is read meanwhile."""
+        if not self.is_resting:
+            self.is_resting = True
+            self._endpoint.soon(self._go_on)
+            self._connection.steer_reading()
+
+    def _go_on(self) -> None:
+        self.is_resting = False
+        self.resume()
+        if not self.is_resting:
+            self._connection.steer_reading()
+
     def _handle(self, command: Command, out: list[Buffer]) -> None:
         if not command.flag & RESPONSE_FLAG:
             self.serving.serve(command, out)
         elif not self._connection.calls.settle(command):
             log.debug(
-                "answer nobody awaits: peer=%s opaque=%s", self._connection.peer, command.opaque
+                "answer to an unknown request: peer=%s opaque=%s",
+                self._connection.peer,
+                command.opaque,
             )

@@ -31,11 +31,16 @@ class Intake:
         """Whether nothing is kept: the next read begins with a frame, in the shared buffer."""
         return self._stash is None
 
+    @property
+    def size(self) -> int:
+        """Bytes of memory it has: those that are kept, and the room behind them."""
+        return 0 if self._stash is None else len(self._stash)
+
     def room(self) -> memoryview:
-        """Where the next read goes; never empty."""
+        """Where the next read goes; never empty, never more than a read into the shared buffer."""
         if self._stash is None:
             return self._shared_view
-        return memoryview(self._stash)[self._end :]
+        return memoryview(self._stash)[self._end : self._end + len(self._shared)]
 
     def filled(self, size: int) -> tuple[bytearray, int]:
         """``size`` bytes were read: the buffer that holds all unhandled bytes, and their end."""
@@ -56,7 +61,7 @@ class Intake:
         if rest >= LENGTH_SIZE:
             size = int.from_bytes(buffer[position : position + LENGTH_SIZE], "big")
             missing = LENGTH_SIZE + size - rest  # below 0 when whole frames have to wait
-            room = min(missing, max(STASH_SIZE_MIN, 3 * rest)) if missing > 0 else STASH_SIZE_MIN
+            room = min(missing, max(STASH_SIZE_MIN, rest)) if missing > 0 else STASH_SIZE_MIN
         stash = bytearray(rest + room)
         memoryview(stash)[:rest] = memoryview(buffer)[position:end]
         self._stash, self._end = stash, rest

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from contrailmq.net.budget import SMALL_SIZE
 from contrailmq.net.endpoint import Buffer
 from contrailmq.net.settings import Limits
 
@@ -20,6 +21,8 @@ JOIN_SIZE_MAX: Final = 64 * 1024  # up to here joining costs less than a gathere
 class Outlet:
     """Writes buffers to a transport, in order; ``on_overflow`` is told of a hopeless reader.
 
+    ``on_held`` is called when answers wait for their reader.
+
     ``later`` has what was collected in this turn; None when nothing was written in it.
     """
 
@@ -27,6 +30,7 @@ class Outlet:
         "_later_size",
         "_limits",
         "_loop",
+        "_on_held",
         "_on_overflow",
         "_transport",
         "is_paused",
@@ -41,12 +45,14 @@ class Outlet:
         limits: Limits,
         *,
         on_overflow: Callable[[str], None],
+        on_held: Callable[[], None] = lambda: None,
     ) -> None:
         transport.set_write_buffer_limits(high=limits.write_high_size)
         self._loop = loop
         self._transport = transport
         self._limits = limits
         self._on_overflow = on_overflow
+        self._on_held = on_held
         self.later: list[Buffer] | None = None
         self._later_size = 0
         self.is_paused = False
@@ -89,6 +95,8 @@ class Outlet:
 
     def check(self) -> None:
         """Something was written: is its reader hopeless?"""
+        if self._transport.get_write_buffer_size() > SMALL_SIZE:
+            self._on_held()
         if self.is_paused and self.is_overfull:
             size, size_max = self.waiting_size, self._limits.write_size_max
             self._on_overflow(f"slow reader: {size} bytes wait for it, at most {size_max}")

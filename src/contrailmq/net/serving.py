@@ -11,15 +11,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
+from contrailmq.net.budget import Holder
 from contrailmq.net.endpoint import Buffer, Endpoint, Sender
 from contrailmq.net.settings import Lane
+from contrailmq.net.watch import HELD_S
 from contrailmq.net.wire import reply_buffers
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import ONEWAY_FLAG, Command
 
-C = TypeVar("C", bound=Sender)
+
+class HoldingSender(Sender, Holder, Protocol):
+    """A connection that answers requests."""
+
+
+HELD_LOOK: Final = 8  # requests in flight
+C = TypeVar("C", bound=HoldingSender)
 Later = Awaitable[Command | None]
 
 
@@ -54,7 +62,12 @@ class Serving(Generic[C]):
                 out.extend(reply_buffers(self._refusal(request, lane)))
             return
         self._answered = None
+        began = self._endpoint.now()
         result = self._endpoint.dispatcher(request, self._connection)
+        took_s = self._endpoint.now() - began
+        if took_s >= HELD_S:
+            size, peer = len(request.body), getattr(self._connection, "peer", "?")
+            self._endpoint.watch.look(took_s, code=request.code, peer=peer, size=size)
         if isinstance(result, Command):
             if not is_oneway:
                 out.extend(reply_buffers(result))
@@ -108,6 +121,8 @@ class Serving(Generic[C]):
     def _take_off(self, lane: Lane) -> None:
         self._counts[lane] += 1
         self.in_flight += 1
+        if not self.in_flight % HELD_LOOK and self._endpoint.budget is not None:
+            self._endpoint.budget.stir(self._connection)
 
     def _land(self, lane: Lane) -> None:
         self._counts[lane] -= 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from typing import Final
+from typing import Any, Final
 
+from contrailmq.admin.options import tls_of
 from contrailmq.errors import UsageError
 
 _MASTER: Final = re.compile(r"local(\[.+\])?$|local-cluster\[.+\]$|(spark|k8s)://.|yarn$")
@@ -44,14 +45,15 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
     return {"spark.driver.memory": options.memory, **dict(options.conf)}
 
 
-def account(options: argparse.Namespace) -> dict[str, str]:
+def account(options: argparse.Namespace) -> dict[str, Any]:
     """The account a command line names, as arguments of ``Cluster``."""
+    found: dict[str, Any] = {"tls": tls_of(options)}
     if options.access_key is None:
-        return {}
+        return found
     secret = options.secret_key or os.environ.get("CONTRAIL_SECRET_KEY", "")
     if not secret:
         raise UsageError("--access-key needs --secret-key, or the variable CONTRAIL_SECRET_KEY")
-    return {"access_key": options.access_key, "secret_key": secret}
+    return {**found, "access_key": options.access_key, "secret_key": secret}
 
 
 def names(text: str | None) -> list[str]:

@@ -133,7 +133,7 @@ def _replay(spark: Any, options: argparse.Namespace, *, progress: Progress, stop
 
 
 def _audit(spark: Any, options: argparse.Namespace, *, progress: Progress, stop: Stop) -> Any:
-    from contrailmq.pipelines.audit import run
+    from contrailmq.pipelines.audit.run import run
 
     return run(
         spark, _source(options), options.out, topics=names(options.topics),
@@ -283,7 +283,7 @@ def _redrive_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="send nothing, report everything")
     command.add_argument(
         "--report", type=_report_path, metavar="FILE",
-        help="a row a message: .csv, .json or .parquet",
+        help="one row per message: .csv, .json or .parquet",
     )  # fmt: skip
     _store_option(command)
 
@@ -297,7 +297,9 @@ def _replay_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--archive", metavar="DIR", help="from an archive")
     command.add_argument("--state", type=Path, metavar="FILE", help="where a stopped run is kept")
-    command.add_argument("--again", action="store_true", help="begin anew, whatever is kept")
+    command.add_argument(
+        "--again", action="store_true", help="start from the beginning and ignore the saved state"
+    )
     _store_option(command)
     _span_options(command)
 

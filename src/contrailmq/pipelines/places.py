@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
 
+from contrailmq.client.access import Tls
 from contrailmq.spark.columns import COLUMN_NAMES, message_schema
 
 DAY_MS = 86_400_000
@@ -23,13 +24,18 @@ class Cluster:
 
     name_servers: str
     access_key: str | None = None
-    secret_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    tls: Tls | None = None
 
     def options(self) -> dict[str, str]:
         """The options of ``format("rocketmq")`` that say where and who."""
         found = {"nameServers": self.name_servers}
         if self.access_key is not None and self.secret_key is not None:
             found.update(accessKey=self.access_key, secretKey=self.secret_key)
+        if self.tls is not None:
+            tls = {"tlsCa": self.tls.ca, "tlsCert": self.tls.cert, "tlsKey": self.tls.key}
+            found.update({name: path for name, path in tls.items() if path is not None})
+            found.update(tls="true", tlsVerify=self.tls.verify)
         return found
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ from contrailmq.pipelines.places import Archive, Cluster, Place, Stores, read_me
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import COLUMN_NAMES
 from contrailmq.spark.options import source_options
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.reader import StoreReader
 
 TABLES_MAX: Final = 50
 _UNKNOWN: Final = "TABLE_OR_VIEW_NOT_FOUND"

@@ -14,7 +14,7 @@ from contrailmq.pipelines.command_options import account, place, settings, spark
 from contrailmq.usage import CommandParser, whole
 
 _EPILOG: Final = """\
-A table is a topic; names that are no plain words go in backticks: `%DLQ%billing`.
+A table is a topic; names that are not plain words go in backticks: `%DLQ%billing`.
 Columns: topic broker queue_id queue_offset body keys tags born_time store_time born_host
 message_id unique_key properties reconsume_times sys_flag commit_log_offset.
 

@@ -207,11 +207,13 @@ def _kept(path: Path, topic: str, to: str) -> _State | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
-        raise ConfigError(f"{path} is no state of a replay; remove it, or name another") from None
+        raise ConfigError(
+            f"{path} is not the state of a replay; remove it, or name another"
+        ) from None
     if (state.topic, state.to) != (topic, to):
         raise ConfigError(
             f"{path} is about {state.topic} into {state.to}, which is not finished;"
-            " name another file, or begin anew (--again)"
+            " name another file, or start from the beginning (--again)"
         )
     return state
 

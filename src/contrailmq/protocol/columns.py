@@ -15,8 +15,10 @@ from array import array
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from contrailmq._native import arrow, arrow_fill
-from contrailmq.errors import CorruptRecord
+from contrailmq._native import record
+from contrailmq._native.spark import arrow, arrow_fill, place
+from contrailmq._native.store.scan import find_wrong_bodies
+from contrailmq.errors import CorruptRecord, RemoteProtocolError
 from contrailmq.protocol.compression import BODY_SIZE_MAX
 from contrailmq.protocol.message import Buffer, Record, decode_record, encode_record
 from contrailmq.protocol.properties import (
@@ -53,21 +55,23 @@ class MapColumn(NamedTuple):
     values: TextColumn
 
 
+PROBLEM: Final = "BAD_MESSAGE"  # the property of a row whose body could not be opened
+
 Column: TypeAlias = NumberColumn | TextColumn | MapColumn
 Unfold: TypeAlias = Callable[[Buffer, "array[int]"], tuple[Buffer, "array[int]"]]
 
 _I32: Final = {
-    "queue_id": (arrow.AT, 12),
-    "sys_flag": (arrow.AT, 36),
-    "reconsume_times": (arrow.BODY_AT, -16),
+    "queue_id": (place.RECORD, record.QUEUE_ID_AT),
+    "sys_flag": (place.RECORD, record.SYS_FLAG_AT),
+    "reconsume_times": (place.BODY, record.RECONSUME_TIMES_AT - record.BODY_AT),
 }
 _I64: Final = {
-    "queue_offset": (arrow.AT, 20, 1),
-    "commit_log_offset": (arrow.AT, 28, 1),
-    "born_time": (arrow.AT, 40, 1000),  # milliseconds stored, microseconds given
-    "store_time": (arrow.STORE_MS_AT, 0, 1000),
+    "queue_offset": (place.RECORD, record.QUEUE_OFFSET_AT, 1),
+    "commit_log_offset": (place.RECORD, record.LOG_OFFSET_AT, 1),
+    "born_time": (place.RECORD, record.BORN_MS_AT, 1000),  # milliseconds stored, microseconds given
+    "store_time": (place.STORE_MS, 0, 1000),
 }
-_SPANS: Final = {"topic": arrow.TOPIC_AT, "body": arrow.BODY_AT}
+_SPANS: Final = {"topic": place.TOPIC, "body": place.BODY}
 _PROPERTIES: Final = {
     "keys": PROPERTY_KEYS.encode(),
     "tags": PROPERTY_TAGS.encode(),
@@ -97,10 +101,13 @@ class RecordColumns:
         without: Collection[str] = (),
         body_size_max: int = BODY_SIZE_MAX,
         unfold: Unfold | None = None,
+        on_bad: str = "fail",
     ) -> None:
         """``without``: names of properties that the column ``properties`` leaves out.
 
         ``unfold`` replaces records of which one is a batch that was kept whole (INNER_BATCH).
+        ``on_bad``: a body that cannot be opened is an error ("fail"), a row without a body whose
+        property BAD_MESSAGE says why ("report"), or left out ("skip").
         """
         unknown = sorted(set(wanted) - set(COLUMNS))
         if unknown:
@@ -114,6 +121,8 @@ class RecordColumns:
         )
         self._fills = {name: _fills(name, texts) for name in self._wanted}
         self._body_size_max = body_size_max
+        self._on_bad = on_bad
+        self.on_bad_message: Callable[[str, str], None] = lambda place, reason: None
         self._unfold = unfold
         self.row_count = 0  # of what was read last
 
@@ -121,7 +130,7 @@ class RecordColumns:
         """The wanted columns, in the order they were named, of the records at some positions.
 
         CorruptRecord, with its position as offset, for the first position where no whole record
-        is; RemoteProtocolError for a compressed body that cannot be restored.
+        is, and, unless ``on_bad`` says otherwise, for a body that cannot be opened.
         """
         starts = positions if isinstance(positions, array) else array("q", positions)
         survey = self._survey
@@ -130,8 +139,9 @@ class RecordColumns:
             if self._unfold is not None and survey.flags & INNER_BATCH:
                 data, starts = self._unfold(data, starts)
                 self._fill(data, starts)
-            if survey.odd:
-                self._fill(*self._repair(data, starts, survey.odd), is_plain=True)
+            wrong = find_wrong_bodies(data, starts) if "body" in self._wanted else ()
+            if survey.odd or wrong:
+                self._fill(*self._repair(data, starts, survey.odd, wrong), is_plain=True)
             self.row_count = survey.rows
             return {name: self._column(name) for name in self._wanted}
         finally:
@@ -149,22 +159,51 @@ class RecordColumns:
             raise CorruptRecord(f"no whole record at {position}", offset=position)
 
     def _repair(
-        self, data: Buffer, positions: array[int], odd: Collection[int]
+        self, data: Buffer, positions: array[int], odd: Collection[int], wrong: Collection[int]
     ) -> tuple[bytes, array[int]]:
-        """Copy the records, the odd ones in plain form (their flags stay as they are)."""
+        """Copy the records, the odd ones in plain form (their flags stay as they are).
+
+        Bodies that are ``wrong``, or cannot be unpacked, are treated as ``on_bad`` says.
+        """
         view = memoryview(data)
         pieces: list[Buffer] = []
         starts, start, odd = array("q"), 0, frozenset(odd)
         for index, position in enumerate(positions):
             size = int.from_bytes(view[position : position + 4], "big")
             piece: Buffer = view[position : position + size]
-            if index in odd:
-                record = decode_record(piece)
-                piece = _plain(record, self._body_size_max, with_body="body" in self._wanted)
+            if index in wrong:
+                found = self._bad(decode_record(piece), "the body does not have its checksum")
+            elif index in odd:
+                found = self._opened(decode_record(piece))
+            else:
+                found = piece
+            if found is None:
+                continue
+            piece = found
             pieces.append(piece)
             starts.append(start)
             start += len(piece)
         return b"".join(pieces), starts
+
+    def _opened(self, record: Record) -> Buffer | None:
+        try:
+            return _plain(record, self._body_size_max, with_body="body" in self._wanted)
+        except RemoteProtocolError as error:
+            return self._bad(record, str(error))
+
+    def _bad(self, record: Record, reason: str) -> Buffer | None:
+        """A record whose body cannot be opened: an error, a row that says so, or nothing."""
+        place = f"topic {record.topic} queue {record.queue_id} offset {record.queue_offset}"
+        if self._on_bad == "fail":
+            raise CorruptRecord(
+                f"{place}: the message cannot be opened: {reason}; read with onBadMessage=report"
+                " to get its row without a body, or with onBadMessage=skip to leave it out",
+                offset=record.commit_log_offset,
+            )
+        self.on_bad_message(place, reason)
+        if self._on_bad == "skip":
+            return None
+        return _plain(record, self._body_size_max, with_body=False, problem=reason)
 
     def _column(self, name: str) -> Column:
         fills = self._fills[name]
@@ -196,9 +235,12 @@ def _fills(name: str, texts: list[str]) -> list[Any]:
     return [arrow_fill.MessageIds() if name == "message_id" else arrow_fill.BornHosts()]
 
 
-def _plain(record: Record, body_size_max: int, *, with_body: bool) -> bytearray:
+def _plain(record: Record, body_size_max: int, *, with_body: bool, problem: str = "") -> bytearray:
     """The record with its body decompressed and its text made UTF-8."""
-    pairs = [f"{name}\x01{value}\x02".encode() for name, value in record.properties.items()]
+    told = {PROBLEM: problem} if problem else {}
+    pairs = [
+        f"{name}\x01{value}\x02".encode() for name, value in {**told, **record.properties}.items()
+    ]
     while sum(map(len, pairs)) > PROPERTIES_SIZE_MAX:
         pairs.pop()  # repaired text is longer than the damaged; what still fits is kept
     return encode_record(

@@ -25,7 +25,7 @@ import msgspec
 
 from contrailmq.errors import LocalProtocolError, RemoteProtocolError
 from contrailmq.protocol.codes import Language
-from contrailmq.protocol.fastjson import dumps, loads
+from contrailmq.protocol.fastjson import count_values, dumps, loads
 from contrailmq.protocol.frame import FRAME_SIZE_MAX, LENGTH_SIZE
 from contrailmq.protocol.header import Header
 from contrailmq.protocol.json_reader import key_text
@@ -37,6 +37,8 @@ VERSION_ORDINAL: Final = CURRENT_VERSION
 
 Bytes = bytes | bytearray | memoryview
 
+HEADER_SIZE_MAX: Final = 512 * 1024  # a binary one of this size takes 40 ms
+LOOSE_VALUES_MAX: Final = 4_000
 _WORD = struct.Struct(">I")
 _TWO_WORDS = struct.Struct(">II")
 _INT = struct.Struct(">i")
@@ -148,6 +150,11 @@ class Command:
 
     def encode_head(self) -> bytes:
         """The frame up to its body: what a gathered write puts before the body's own buffer."""
+        body = self.body
+        if isinstance(body, memoryview) and (
+            body.itemsize != 1 or body.ndim != 1 or not body.contiguous
+        ):
+            self.body = body.tobytes()  # its length counts items, and a socket wants bytes
         try:
             if self.serialization == Serialization.JSON:
                 header = _encode_json(self)
@@ -187,6 +194,8 @@ def decode(frame: Bytes, *, copy_body: bool = True) -> Command:
     header_end = LENGTH_SIZE + (word & 0xFFFFFF)
     if header_end > size:
         raise RemoteProtocolError(f"header of {word & 0xFFFFFF} bytes in a frame of {size}")
+    if header_end > HEADER_SIZE_MAX:
+        raise RemoteProtocolError(f"header of {header_end} bytes, at most {HEADER_SIZE_MAX}")
     header = bytes(frame[LENGTH_SIZE:header_end])
     kind = word >> 24
     if kind == Serialization.JSON:
@@ -238,6 +247,12 @@ def _decode_json(header: bytes) -> Command:
 
 def _decode_json_loosely(header: bytes) -> Command:
     """Numbers and booleans among the ext fields (C++, Node), nulls, fastjson's dialect."""
+    count = count_values(header)
+    if count > LOOSE_VALUES_MAX:
+        raise RemoteProtocolError(
+            f"header of about {count} JSON values that are not all texts, at most "
+            f"{LOOSE_VALUES_MAX}"
+        )
     found = loads(header)
     if not isinstance(found, dict):
         raise RemoteProtocolError("header is not a JSON object")

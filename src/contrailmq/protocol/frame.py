@@ -34,7 +34,7 @@ class FrameDecoder:
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Return every frame completed by ``data``, without its length prefix."""
         if self._is_dead:
-            raise RemoteProtocolError("the stream has been broken before")
+            raise RemoteProtocolError("this stream failed earlier; open a new connection")
         if not self._buffer:
             frames, position = self._cut(data)
             self._buffer += data[position:]

@@ -84,6 +84,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename=_camel):
         """The names of this header's fields as they are written on the wire."""
         return tuple(field.wire for field in _layout(cls))
 
+    @classmethod
+    def wire_name(cls, name: str) -> str:
+        """Return the name of one field as it is written on the wire."""
+        return next(field.wire for field in _layout(cls) if field.name == name)
+
 
 class RpcRequest(Header, frozen=True, kw_only=True):
     """What every request header of 5.x may carry besides its own fields (RpcRequestHeader)."""

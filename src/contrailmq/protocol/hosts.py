@@ -19,7 +19,7 @@ def host_bytes(address: str, port: int) -> bytes:
     try:
         packed = ipaddress.ip_address(address.partition("%")[0].strip("[]")).packed
     except ValueError as error:
-        raise LocalProtocolError(f"{address!r} is no IP address") from error
+        raise LocalProtocolError(f"{address!r} is not an IP address") from error
     return packed + port.to_bytes(4, "big", signed=True)
 
 

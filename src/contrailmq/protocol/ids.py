@@ -13,7 +13,7 @@ import datetime
 import random
 from typing import Final, NamedTuple, Protocol
 
-from contrailmq._native import records
+from contrailmq._native import hashing
 from contrailmq.errors import RemoteProtocolError
 from contrailmq.protocol.hosts import HOST_SIZE_V4, HOST_SIZE_V6
 
@@ -24,18 +24,18 @@ _OFFSET_SIZE: Final = 8
 
 def java_hash(text: str) -> int:
     """``String.hashCode``: over UTF-16 units, as a signed 32-bit number."""
-    return records.java_hash(text)
+    return hashing.java_hash_of(text)
 
 
 def tags_code(tags: str | None) -> int:
     """What a consume queue holds for a message's TAGS: the hash, or 0 without tags."""
-    return records.java_hash(tags) if tags else 0
+    return hashing.java_hash_of(tags) if tags else 0
 
 
 def index_key_hash(key: str) -> int:
     """The non-negative hash an index file holds for ``topic#key``."""
     # IndexFile.indexKeyHashMethod: abs of Integer.MIN_VALUE is still negative, and becomes 0.
-    value = abs(records.java_hash(key))
+    value = abs(hashing.java_hash_of(key))
     return 0 if value == 1 << 31 else value
 
 

@@ -1,5 +1,7 @@
 """The message record: the bytes of one message in the commit log, and in every answer to a pull.
 
+The places are in ``_native/record.py``, the map that compiled loops read, too.
+
 | field | bytes | at (IPv4) |
 |---|---|---|
 | size of the record | 4 | 0 |
@@ -16,7 +18,7 @@
 | properties (``properties``) with a 2-byte length | | |
 
 Where no record fits before the end of a segment, a blank record fills it: its size and
-BLANK_MAGIC, nothing else.
+``record.MAGIC_BLANK``, nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from contrailmq._native import records
+from contrailmq._native import record, records
 from contrailmq._native.records import RecordDamage, RecordFields
 from contrailmq.errors import CorruptRecord, LocalProtocolError, RemoteProtocolError
 from contrailmq.protocol.compression import BODY_SIZE_MAX, compression_of, decompress
@@ -44,36 +46,8 @@ from contrailmq.protocol.sysflag import BORN_HOST_V6, COMPRESSED, STORE_HOST_V6
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-MAGIC_V1: Final = 0xDAA320A7
-MAGIC_V2: Final = 0xDAA320AB
-BLANK_MAGIC: Final = 0xCBD43194
-BLANK_SIZE: Final = 8
-
-SIZE_AT: Final = 0
-MAGIC_AT: Final = 4
-BODY_CRC_AT: Final = 8
-QUEUE_ID_AT: Final = 12
-FLAG_AT: Final = 16
-QUEUE_OFFSET_AT: Final = 20
-COMMIT_LOG_OFFSET_AT: Final = 28
-SYS_FLAG_AT: Final = 36
-BORN_MS_AT: Final = 40
-BORN_HOST_AT: Final = 48
-STORE_MS_AT: Final = 56  # 12 more behind an IPv6 born host, and so on below
-STORE_HOST_AT: Final = 64
-RECONSUME_TIMES_AT: Final = 72
-PREPARED_OFFSET_AT: Final = 76
-BODY_LENGTH_AT: Final = 84
-BODY_AT: Final = 88
-IPV6_EXTRA: Final = 12
-RECORD_SIZE_MIN: Final = 91  # IPv4, no body, no topic, no properties
-TOPIC_SIZE_MAX_V1: Final = 127
-TOPIC_SIZE_MAX: Final = 32767
-CRC_MASK: Final = 0x7FFFFFFF
-
 _HEAD: Final = struct.Struct(">IIiiiqqiq")
 _I64: Final = struct.Struct(">q")
-_I64_PAIR: Final = struct.Struct(">qq")
 _AFTER_HOSTS: Final = struct.Struct(">iqi")
 _NO_LIMIT: Final = 1 << 62
 
@@ -169,14 +143,14 @@ class Record(RecordFields):
 def decode_record(buffer: Buffer, position: int = 0, *, check_crc: bool = False) -> Record:
     """The record that begins at a position; CorruptRecord (with that position) if none does."""
     view = memoryview(buffer)
-    if position < 0 or len(view) - position < BLANK_SIZE:
+    if position < 0 or len(view) - position < record.START_SIZE:
         raise CorruptRecord(f"no record fits at {position} of {len(view)} bytes", offset=position)
     size = int.from_bytes(view[position : position + 4], "big")
-    raw = bytes(view[position : position + max(size, BLANK_SIZE)])
+    raw = bytes(view[position : position + max(size, record.START_SIZE)])
     try:
         found: list[Record] = records.decode_records(raw, Record, 1, check_crc)
     except RecordDamage as error:
-        reason = records.REASONS[error.reason]
+        reason = record.REASONS[error.reason]
         raise CorruptRecord(f"{reason}, at {position}", offset=position) from error
     return found[0]
 
@@ -192,14 +166,12 @@ def decode_records(buffer: Buffer, *, check_crc: bool = False) -> list[Record]:
 
 def body_crc(body: Buffer) -> int:
     """What a record holds as the checksum of its body."""
-    return zlib.crc32(body) & CRC_MASK
+    return zlib.crc32(body) & record.CRC_MASK
 
 
 def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) -> int:
     """The size of a record from the sizes of its parts in bytes."""
-    size = RECORD_SIZE_MIN + body + topic + properties
-    size += IPV6_EXTRA * (bool(sys_flag & BORN_HOST_V6) + bool(sys_flag & STORE_HOST_V6))
-    return size + (topic > TOPIC_SIZE_MAX_V1)
+    return record.size_with(body, topic, properties, sys_flag)
 
 
 def encode_record(
@@ -224,19 +196,21 @@ def encode_record(
     raw = properties if isinstance(properties, bytes) else encode_properties(properties)
     if len(raw) > PROPERTIES_SIZE_MAX:
         raise LocalProtocolError(f"properties of {len(raw)} bytes, at most {PROPERTIES_SIZE_MAX}")
-    if len(topic_bytes) > TOPIC_SIZE_MAX:
-        raise LocalProtocolError(f"topic of {len(topic_bytes)} bytes, at most {TOPIC_SIZE_MAX}")
+    if len(topic_bytes) > record.TOPIC_SIZE_MAX:
+        raise LocalProtocolError(
+            f"topic of {len(topic_bytes)} bytes, at most {record.TOPIC_SIZE_MAX}"
+        )
     sys_flag &= ~(BORN_HOST_V6 | STORE_HOST_V6)
     sys_flag |= BORN_HOST_V6 if _is_v6(born_host) else 0
     sys_flag |= STORE_HOST_V6 if _is_v6(store_host) else 0
-    long_topic = len(topic_bytes) > TOPIC_SIZE_MAX_V1
+    long_topic = len(topic_bytes) > record.TOPIC_SIZE_MAX_V1
     size = record_size(
         body=len(body), topic=len(topic_bytes), properties=len(raw), sys_flag=sys_flag
     )
-    record = bytearray(
+    made = bytearray(
         _HEAD.pack(
             size,
-            MAGIC_V2 if long_topic else MAGIC_V1,
+            record.MAGIC_V2 if long_topic else record.MAGIC_V1,
             body_crc(body),
             queue_id,
             flag,
@@ -246,37 +220,17 @@ def encode_record(
             born_ms,
         )
     )
-    record += born_host
-    record += _I64.pack(store_ms)
-    record += store_host
-    record += _AFTER_HOSTS.pack(reconsume_times, prepared_transaction_offset, len(body))
-    record += body
-    record += len(topic_bytes).to_bytes(2 if long_topic else 1, "big")
-    record += topic_bytes
-    record += len(raw).to_bytes(2, "big")
-    record += raw
-    assert len(record) == size, f"record of {len(record)} bytes, computed {size}"
-    return record
-
-
-def encode_blank(size: int) -> bytes:
-    """The head of a blank record that fills the last ``size`` bytes of a segment."""
-    return struct.pack(">II", size, BLANK_MAGIC)
-
-
-class EncodedRecord:
-    """A record encoded once; only its place in the log is still to be stamped."""
-
-    __slots__ = ("_store_ms_at", "data")
-
-    def __init__(self, data: bytearray, *, born_host_size: int = HOST_SIZE_V4) -> None:
-        self.data = data
-        self._store_ms_at = BORN_HOST_AT + born_host_size
-
-    def stamp(self, *, queue_offset: int, commit_log_offset: int, store_ms: int) -> None:
-        """Write where and when the record is stored."""
-        _I64_PAIR.pack_into(self.data, QUEUE_OFFSET_AT, queue_offset, commit_log_offset)
-        _I64.pack_into(self.data, self._store_ms_at, store_ms)
+    made += born_host
+    made += _I64.pack(store_ms)
+    made += store_host
+    made += _AFTER_HOSTS.pack(reconsume_times, prepared_transaction_offset, len(body))
+    made += body
+    made += len(topic_bytes).to_bytes(2 if long_topic else 1, "big")
+    made += topic_bytes
+    made += len(raw).to_bytes(2, "big")
+    made += raw
+    assert len(made) == size, f"record of {len(made)} bytes, computed {size}"
+    return made
 
 
 def _is_v6(host: bytes) -> bool:

@@ -17,6 +17,8 @@ SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 REPLY_TOPIC_SUFFIX: Final = "REPLY_TOPIC"
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
+MASTER_ID: Final = 0  # brokerId of a master; slaves have larger ones (MixAll.MASTER_ID)
+
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -25,6 +27,7 @@ TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
+AUDIT_TOPIC: Final = "rmq_sys_audit"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 SYNC_BROKER_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
@@ -181,3 +184,13 @@ def reply_topic(cluster: str) -> str:
 def pop_retry_topic(topic: str, group: str) -> str:
     """The retry topic of one topic of a group under POP consumption (its first naming)."""
     return f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def pop_retry_topic_v2(topic: str, group: str) -> str:
+    """The same by its second naming, from which topic and group can be told apart."""
+    return f"{RETRY_PREFIX}{group}+{topic}"
+
+
+def revive_topic(cluster: str) -> str:
+    """Where checkpoints and acknowledgements of POP consumption meet in a cluster."""
+    return REVIVE_TOPIC_PREFIX + cluster

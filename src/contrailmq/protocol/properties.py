@@ -85,6 +85,22 @@ RESERVED_PROPERTIES: Final[frozenset[str]] = frozenset(
     if name.startswith("PROPERTY_") and isinstance(value, str)
 )
 
+# The names a broker acts on when a message is sent.  A message with one of them goes the long way
+# through the ordinary handler; every other property is stored as it comes.
+BROKER_PROPERTIES: Final = (
+    PROPERTY_DELAY,
+    PROPERTY_TRANSACTION_PREPARED,
+    PROPERTY_POP_CK,
+    PROPERTY_CLUSTER,
+    PROPERTY_MSG_REGION,
+    PROPERTY_TRACE_SWITCH,
+    PROPERTY_INNER_NUM,
+    PROPERTY_TIMER_DELAY_SEC,
+    PROPERTY_TIMER_DELAY_MS,
+    PROPERTY_TIMER_DELIVER_MS,
+    PROPERTY_TIMER_DEL_UNIQKEY,
+)
+
 
 def encode_properties(
     properties: Mapping[str, str | None], *, last_separator: bool = True
@@ -113,6 +129,11 @@ def decode_properties_text(text: str) -> dict[str, str]:
         if name and value:
             properties[name] = value
     return properties
+
+
+def is_waiting(properties: Mapping[str, str]) -> bool:
+    """Whether the sender of a message waits until the disk has it."""
+    return properties.get(PROPERTY_WAIT) != "false"
 
 
 def find_illegal_property(properties: Mapping[str, str]) -> str | None:

@@ -35,7 +35,7 @@ from contrailmq.protocol.headers.offset import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from contrailmq.protocol.headers.pull import PullMessageRequest
+from contrailmq.protocol.headers.pull import SUBSCRIPTION_FLAG, PullMessageRequest
 from contrailmq.protocol.headers.route import GetRouteInfoRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.names import TOOLS_GROUP, is_retry_or_dlq, is_system_topic
@@ -49,7 +49,6 @@ T = TypeVar("T")
 PAUSE_FIRST_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
 ROUTE_LIFE_MS: Final = 10_000
-SUBSCRIPTION_FLAG: Final = 4
 
 
 def pause(seconds: float) -> None:
@@ -141,7 +140,7 @@ class Brokers:
         if found is None:
             access = self.access
             found = self._wires[address] = Wire(
-                address, timeout_s=access.timeout_s, credentials=access.credentials
+                address, timeout_s=access.timeout_s, credentials=access.credentials, tls=access.tls
             )
         return found
 

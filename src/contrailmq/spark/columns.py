@@ -9,6 +9,7 @@ A message of a batch that the broker keeps whole (BatchCQ topics of 5.x) becomes
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Sequence
 from typing import Any, Final
@@ -58,6 +59,8 @@ COLUMN_NAMES: Final = tuple(_TYPES)
 # What producers' and brokers' own code puts among the properties; the sink leaves out the same.
 MADE_PROPERTIES: Final = RESERVED_PROPERTIES - {PROPERTY_SHARDING_KEY}
 
+log = logging.getLogger(__name__)
+
 
 def message_schema(*, with_damage: bool = False) -> StructType:
     """The columns of a message; with ``with_damage`` also what is wrong with a record."""
@@ -87,11 +90,17 @@ class Rows:
     """Makes Arrow batches of records for one query; keeps memory from batch to batch."""
 
     def __init__(
-        self, schema: StructType, *, tags: Sequence[str] = (), own_properties: bool = False
+        self,
+        schema: StructType,
+        *,
+        tags: Sequence[str] = (),
+        own_properties: bool = False,
+        on_bad: str = "fail",
     ) -> None:
         """``tags``: rows with other tags are left out (brokers compare only hash codes).
 
-        ``own_properties``: the column ``properties`` has none of MADE_PROPERTIES.
+        ``own_properties``: the column ``properties`` has none of MADE_PROPERTIES. ``on_bad``: what
+        becomes of a message whose body cannot be opened (fail, report, skip).
         """
         self.schema: Any = to_arrow_schema(schema, timezone="UTC")
         self._tags = pa.array(list(tags), pa.string()) if tags else None
@@ -99,7 +108,10 @@ class Rows:
         if tags and "tags" not in stored:
             stored.append("tags")
         without = MADE_PROPERTIES if own_properties else ()
-        self._columns = RecordColumns(stored or ["queue_id"], without=without, unfold=_unfold)
+        self._columns = RecordColumns(
+            stored or ["queue_id"], without=without, unfold=_unfold, on_bad=on_bad
+        )
+        self._columns.on_bad_message = _log_bad
 
     def batch(self, data: Buffer, positions: array[int], *, broker: str) -> Any:
         """The records of ``data`` at some positions, as one ``pyarrow.RecordBatch``.
@@ -144,6 +156,10 @@ def _array(column: NumberColumn | TextColumn | MapColumn, kind: Any, count: int)
     entries = pa.StructArray.from_arrays([names, values], fields=[kind.key_field, kind.item_field])
     offsets = pa.py_buffer(column.offsets)
     return pa.Array.from_buffers(kind, count, [None, offsets], children=[entries])
+
+
+def _log_bad(place: str, reason: str) -> None:
+    log.warning("a message cannot be opened %s reason=%s", place, reason)
 
 
 def _unfold(data: Buffer, positions: array[int]) -> tuple[Buffer, array[int]]:

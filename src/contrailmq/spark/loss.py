@@ -46,7 +46,7 @@ class Losses:
         """Raise MessagesLost, or write it to the log."""
         if self.fail:
             raise MessagesLost(
-                f"{loss}; to go on behind them, start anew with failOnDataLoss=false"
+                f"{loss}; to continue after the gap, start again with failOnDataLoss=false"
             )
         log.warning("messages lost loss=%s", loss)
 

@@ -78,7 +78,9 @@ def check_regular(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ConfigError(f"topicsPattern={pattern!r} is no regular expression: {error}") from None
+        raise ConfigError(
+            f"topicsPattern={pattern!r} is not a regular expression: {error}"
+        ) from None
 
 
 def compression(text: str) -> Compression:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from contrailmq.client.access import Credentials, name_server_list
+from contrailmq.client.access import VERIFY_WORDS, Credentials, Tls, name_server_list
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.compression import Compression
 from contrailmq.protocol.names import TOOLS_GROUP
@@ -53,6 +53,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
     name_servers: tuple[str, ...]
     credentials: Credentials | None = None
+    tls: Tls | None = None
     timeout_s: float = 10.0
     patience_s: float = 60.0
 
@@ -75,6 +76,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     cores: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
+    on_bad_message: str = "fail"
     push_down: bool = False
     own_properties: bool = False
 
@@ -99,8 +101,16 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     cores: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
+    on_bad_message: str = "fail"
     push_down: bool = False
     own_properties: bool = False
+
+    @property
+    def on_bad_body(self) -> str:
+        """What becomes of a body that cannot be opened; ``onDamage=report`` reports it, too."""
+        if self.on_bad_message == "fail" and not self.fail_on_damage:
+            return "report"
+        return self.on_bad_message
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,11 +130,12 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 _ACCESS: Final = (
     "nameServers", "accessKey", "secretKey", "securityToken", "timeoutMs", "patienceMs",
+    "tls", "tlsCa", "tlsCert", "tlsKey", "tlsVerify",
 )  # fmt: skip
 _RANGE: Final = (
     "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp", "tags",
     "maxOffsetsPerTrigger", "minPartitions", "cores", "maxRecordsPerPartition", "failOnDataLoss",
-    "properties", "pushDown",
+    "properties", "pushDown", "onBadMessage",
 )  # fmt: skip
 SOURCE_NAMES: Final = (
     *_ACCESS,
@@ -178,6 +189,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         cores=options.count("cores"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
+        on_bad_message=options.choice("onBadMessage", ("fail", "report", "skip")),
         push_down=options.flag("pushDown", False),
         own_properties=options.choice("properties", ("all", "own")) == "own",
     )
@@ -221,6 +233,7 @@ def store_options(given: Mapping[str, str]) -> StoreOptions:
         cores=options.count("cores"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
+        on_bad_message=options.choice("onBadMessage", ("fail", "report", "skip")),
         push_down=options.flag("pushDown", False),
         own_properties=options.choice("properties", ("all", "own")) == "own",
     )
@@ -322,8 +335,22 @@ def _access(options: _Given) -> Access:
     return Access(
         name_servers=tuple(name_servers),
         credentials=credentials,
+        tls=_tls(options),
         timeout_s=(options.count("timeoutMs") or 10_000) / 1000,
         patience_s=(options.count("patienceMs") or 60_000) / 1000,
+    )
+
+
+def _tls(options: _Given) -> Tls | None:
+    """How connections are protected; any of the options asks for it."""
+    names = ("tlsCa", "tlsCert", "tlsKey", "tlsVerify")
+    if not options.flag("tls", any(options.text(name) is not None for name in names)):
+        return None
+    return Tls(
+        ca=options.text("tlsCa"),
+        cert=options.text("tlsCert"),
+        key=options.text("tlsKey"),
+        verify=options.choice("tlsVerify", VERIFY_WORDS),
     )
 
 

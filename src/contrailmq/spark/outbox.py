@@ -19,9 +19,9 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contrailmq._native.batch_rows import Encoder
-from contrailmq.client.outgoing import Outgoing
-from contrailmq.client.producer_settings import ProducerSettings
+from contrailmq._native.spark.batch_rows import Encoder
+from contrailmq.client.producer.outgoing import Outgoing
+from contrailmq.client.producer.settings import ProducerSettings
 from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError, ContrailError, NetworkError, error_of
 from contrailmq.protocol.batch import decode_batch, encode_batch
@@ -29,6 +29,7 @@ from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
+from contrailmq.protocol.names import TIMER_TOPIC
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience, pause
 from contrailmq.spark.options import BATCH_SIZE_MAX, SinkOptions
@@ -61,6 +62,7 @@ class Sealed:
     sys_flag: int
     count: int
     numbers: array[int]
+    is_timed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +77,7 @@ class Lane:
     numbers: array[int] = field(default_factory=lambda: array("q"))
     under_way: list[Sealed] = field(default_factory=list)
     is_checking: bool = False
+    is_timed: bool = False  # brokers look at due times of messages that come alone only
 
 
 class _Refused(ContrailError):
@@ -113,21 +116,24 @@ class Outbox:
         """How many queues a topic has to write to."""
         return len(self._topic(topic))
 
-    def add(self, run: Run, *, encoder: Encoder, base: int, flags: int) -> None:
+    def add(
+        self, run: Run, *, encoder: Encoder, base: int, flags: int, timed: bool = False
+    ) -> None:
         """Write rows of an Arrow batch, whose first row has the number ``base``, to their queue."""
         lane = self._topic(run.topic)[run.queue_index]
-        if lane.sys_flag != flags and lane.size:
+        if (lane.sys_flag, lane.is_timed) != (flags, timed) and lane.size:
             self._seal(lane)
-        lane.sys_flag = flags
+        lane.sys_flag, lane.is_timed = flags, timed
         rows, done = run.rows, 0
+        most = 1 if timed else self._options.batch_count
         while done < len(rows):
-            chosen = rows[done : done + self._options.batch_count - lane.count]
+            chosen = rows[done : done + most - lane.count]
             count, lane.size = encoder.encode(chosen, 0, lane.buffer, lane.size, len(lane.buffer))
             lane.count += count
             if self._options.once:
                 lane.numbers.extend([base + row for row in chosen[:count]])
             done += count
-            if count < len(chosen) or lane.count >= self._options.batch_count:
+            if count < len(chosen) or lane.count >= most:
                 if lane.size:
                     self._seal(lane)
                 else:
@@ -163,7 +169,7 @@ class Outbox:
 
     def _seal(self, lane: Lane) -> None:
         body = bytes(memoryview(lane.buffer)[: lane.size])
-        sealed = Sealed(body, lane.sys_flag, lane.count, lane.numbers)
+        sealed = Sealed(body, lane.sys_flag, lane.count, lane.numbers, lane.is_timed)
         lane.size, lane.count, lane.numbers = 0, 0, array("q")
         self._await(lane, self._in_flight - 1)
         left = self._unwritten(lane, sealed) if lane.is_checking else sealed
@@ -276,17 +282,34 @@ class Outbox:
             self._patience.pause(refused)
 
     def _command(self, queue: MessageQueue, batch: Sealed) -> Command:
-        outgoing = Outgoing(
-            topic=queue.topic,
-            body=batch.body,
-            properties=_WAIT,
-            message_id="",
-            code=int(RequestCode.SEND_BATCH_MESSAGE),
-            sys_flag=batch.sys_flag,
-            batch=True,
+        outgoing = (
+            self._alone(queue, batch)
+            if batch.is_timed
+            else Outgoing(
+                topic=queue.topic,
+                body=batch.body,
+                properties=_WAIT,
+                message_id="",
+                code=int(RequestCode.SEND_BATCH_MESSAGE),
+                sys_flag=batch.sys_flag,
+                batch=True,
+            )
         )
         return outgoing.command(
             self._options.group, queue, born_ms=self._clock.now_ms(), settings=self._settings
+        )
+
+    def _alone(self, queue: MessageQueue, batch: Sealed) -> Outgoing:
+        """A batch of one as a message of its own."""
+        (message,) = decode_batch(batch.body)
+        return Outgoing(
+            topic=queue.topic,
+            body=message.body,
+            properties=message.properties.decode() + _WAIT,
+            message_id="",
+            code=int(RequestCode.SEND_MESSAGE_V2),
+            sys_flag=batch.sys_flag,
+            batch=False,
         )
 
     # Effectively once
@@ -310,12 +333,19 @@ class Outbox:
         lane.is_checking = False
         self.skipped += low
         rest = encode_batch(decode_batch(batch.body)[low:])
-        return Sealed(rest, batch.sys_flag, len(numbers) - low, numbers[low:])
+        return Sealed(rest, batch.sys_flag, len(numbers) - low, numbers[low:], batch.is_timed)
 
     def _is_written(self, queue: MessageQueue, number: int) -> bool:
+        """Whether a broker has a row, be it among the messages that wait for their time."""
+        lanes = self._lanes[queue.topic]
+        is_timed = any(lane.is_timed for lane in lanes)
+        topics = (queue.topic, TIMER_TOPIC) if is_timed else (queue.topic,)
+        return any(self._has_key(queue, topic, number) for topic in topics)
+
+    def _has_key(self, queue: MessageQueue, topic: str, number: int) -> bool:
         key = self._numbering.unique_key(number)
         header = QueryMessageRequest(
-            topic=queue.topic,
+            topic=topic,
             key=key,
             max_num=32,
             begin_timestamp=0,

@@ -24,15 +24,15 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from contrailmq._native import pulls
-from contrailmq._native.answers import Answer, joined
-from contrailmq._native.arrow import find_records
-from contrailmq._native.pulls import Chunk
+from contrailmq._native.spark import pulls
+from contrailmq._native.spark.answers import Answer, joined
+from contrailmq._native.spark.arrow import find_records
+from contrailmq._native.spark.pulls import Chunk
 from contrailmq.errors import ContrailError, NetworkError, RemoteProtocolError, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.filter.tags import TYPE_SQL92, TYPE_TAG
-from contrailmq.protocol.headers.pull import PullMessageRequest
+from contrailmq.protocol.headers.pull import SUBSCRIPTION_FLAG, PullMessageRequest
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience
 from contrailmq.spark.loss import DataLoss, Losses
@@ -41,7 +41,6 @@ from contrailmq.spark.wire import Wire, command_of
 
 log = logging.getLogger(__name__)
 
-SUBSCRIPTION_FLAG: Final = 4
 SAMPLE_COUNT: Final = 32
 GROUP_SIZE: Final = 2 * 1024 * 1024
 HELD_SIZE_MAX: Final = 32 * 1024 * 1024  # of what came in before its turn

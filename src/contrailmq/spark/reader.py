@@ -171,7 +171,9 @@ def read_partition(
     gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
     wanted = partition.subscription
     tags = () if wanted.kind == TYPE_SQL92 else parse_tags(wanted.expression).tags
-    rows = Rows(schema, tags=tags, own_properties=options.own_properties)
+    rows = Rows(
+        schema, tags=tags, own_properties=options.own_properties, on_bad=options.on_bad_message
+    )
     losses = Losses(fail=options.fail_on_data_loss)
     with closing(Brokers(options.access)) as brokers:
         for group in Puller(brokers, wanted, losses=losses).read(partition.ranges):

@@ -137,7 +137,9 @@ def write_rows(
                 for run in rows.runs(topic, chosen, queue_count=count, salt=partition):
                     used = flags if run.is_compressed else 0
                     with rows.explained():
-                        outbox.add(run, encoder=rows.encoder, base=base, flags=used)
+                        outbox.add(
+                            run, encoder=rows.encoder, base=base, flags=used, timed=rows.is_timed
+                        )
             base += arrow.num_rows
         outbox.flush()
         return Written(outbox.sent, outbox.skipped)

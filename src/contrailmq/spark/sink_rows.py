@@ -1,7 +1,8 @@
 """Rows of a DataFrame as messages: which column goes where, which queue a row goes to.
 
 Columns: ``body`` (required; binary or string), ``keys`` (a string with blanks between keys, or an
-array of strings), ``tags``, ``properties`` (map), ``topic``, ``unique_key``.  Other columns are not
+array of strings), ``tags``, ``properties`` (map), ``topic``, ``unique_key``, ``deliver_at`` (a
+timestamp, or milliseconds since 1970: consumers get the message then).  Other columns are not
 written, so a DataFrame that was read from a topic can be written as it is; of its properties those
 that brokers and clients make themselves are left out.
 """
@@ -16,16 +17,25 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
-from contrailmq._native.batch_rows import Encoder, Pairs, Spans, hash_rows
+from contrailmq._native.spark.batch_rows import Encoder, Pairs, Spans, hash_rows
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.compression import Compression, compress
-from contrailmq.protocol.ids import java_hash
 from contrailmq.protocol.properties import (
     PROPERTY_KEYS,
     PROPERTY_SHARDING_KEY,
     PROPERTY_TAGS,
+    PROPERTY_TIMER_DELIVER_MS,
     PROPERTY_UNIQUE_KEY,
     RESERVED_PROPERTIES,
 )
@@ -54,6 +64,7 @@ def check_columns(schema: StructType, *, topic: str | None) -> None:
         "topic": (StringType,),
         "unique_key": (StringType,),
         "properties": (MapType,),
+        "deliver_at": (TimestampType, LongType),
     }
     if "body" not in kinds:
         raise ConfigError(f"a column body is needed; there are {', '.join(kinds)}")
@@ -119,6 +130,10 @@ class RowBatch:
             column = self._keys if name == "keys" else self._columns.get(name)
             if column is not None and (name != "unique_key" or own_keys):
                 texts.append(_spans(wire_name, column))
+        moments = _moments(self._columns.get("deliver_at"))
+        self.is_timed = moments is not None
+        if moments is not None:
+            texts.append(_spans(PROPERTY_TIMER_DELIVER_MS, moments))
         self.encoder = Encoder(_spans("", body), texts, self._pairs())
         if not (own_keys and "unique_key" in self._columns):
             self.encoder.number(numbering.origin, numbering.time, base)
@@ -188,11 +203,7 @@ class RowBatch:
         if self._keys is None:
             return spread
         chosen = np.empty(self.count, np.int32)
-        left = hash_rows(_spans("", self._keys), self.count, queue_count, chosen)
-        if left:
-            for row in np.flatnonzero(chosen == -2):
-                key = self._keys[int(row)].as_py().split(" ", 1)[0]
-                chosen[row] = abs(java_hash(key)) % queue_count
+        hash_rows(_spans("", self._keys), self.count, queue_count, chosen)
         return np.where(chosen == -1, spread, chosen)
 
     def _pairs(self) -> Pairs | None:
@@ -247,6 +258,15 @@ def _keys(column: Any) -> Any:
             [None if keys is None else " ".join(filter(None, keys)) for keys in lists], pa.string()
         )
     return pc.binary_join(column, " ")
+
+
+def _moments(column: Any) -> Any:
+    """Due times as texts of milliseconds; None when no row has one."""
+    if column is None or column.null_count == len(column):
+        return None
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    return column.cast(pa.string())
 
 
 def _bodies(column: Any, over: int, compression: Compression) -> tuple[Any, Any]:

@@ -81,7 +81,9 @@ def read_store_partition(
         return  # Spark's stand-in for no partitions at all
     gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
     tags = parse_tags(partition.tags)
-    rows = Rows(schema, tags=tags.tags, own_properties=options.own_properties)
+    rows = Rows(
+        schema, tags=tags.tags, own_properties=options.own_properties, on_bad=options.on_bad_body
+    )
     losses = Losses(fail=options.fail_on_data_loss)
     with closing(Directories(options.paths)) as directories:
         for part in partition.ranges:

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from contrailmq._native.answers import Answer, Arena, Intake
-from contrailmq.client.access import Credentials
+from contrailmq._native.spark.answers import Answer, Arena, Intake
+from contrailmq.client.access import Credentials, Tls
 from contrailmq.client.acl import sign
 from contrailmq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
 from contrailmq.protocol.command import Command, decode
@@ -36,7 +36,12 @@ class Wire:
     """One connection. Errors are NetworkErrors; after one the connection is of no more use."""
 
     def __init__(
-        self, address: str, *, timeout_s: float, credentials: Credentials | None = None
+        self,
+        address: str,
+        *,
+        timeout_s: float,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.address = address
         self._credentials = credentials
@@ -45,6 +50,9 @@ class Wire:
             host, _, port = address.rpartition(":")
             place = (host.strip("[]"), int(port))
             self._socket = socket.create_connection(place, timeout=timeout_s)
+            if tls is not None:
+                plain = self._socket
+                self._socket = tls.context().wrap_socket(plain, server_hostname=place[0])
         except (OSError, ValueError) as error:
             raise ConnectFailed(f"{address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

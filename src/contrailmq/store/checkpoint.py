@@ -12,8 +12,8 @@ import struct
 from typing import Final
 
 from contrailmq.store.files import Files, Segment
-from contrailmq.store.horizon import Marks
 from contrailmq.store.layout import CHECKPOINT_SIZE
+from contrailmq.store.recovery.horizon import Marks
 
 _FIELDS: Final = struct.Struct(">5q")
 

@@ -27,8 +27,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from contrailmq._native.gather import Gatherer
-from contrailmq._native.log import LogWriter
+from contrailmq._native import record
+from contrailmq._native.store.gather import Gatherer
+from contrailmq._native.store.log import LogWriter
 from contrailmq.errors import DiskFull, StoreError
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import Layout
@@ -37,7 +38,6 @@ from contrailmq.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 PAGE: Final = 4096
-RECORD_HEAD: Final = 91
 
 
 class _Pending(NamedTuple):
@@ -55,10 +55,8 @@ class CommitLog:
         self._settings = settings
         self._files = files
         self._layout = layout
-        self.segments = Segments(
-            files, size=settings.segment_size, path_of=layout.commit_log, hold=True
-        )
-        self.writer = LogWriter(settings.record_size_max)
+        self.segments = Segments(files, size=settings.segment_size, path_of=layout.commit_log)
+        self.writer = LogWriter(settings.record_size_max, settings.message_size_max)
         self.gatherer = Gatherer(settings.segment_size)
         self.flushed_offset = 0
         self.committed_offset = 0
@@ -182,8 +180,62 @@ class CommitLog:
         """Take over what ``spare_work`` made; if the log went on without it, drop it."""
         if base != self.segments.limit_offset:
             segment.close()
+            if base > self.segments.limit_offset:  # the log was cut back meanwhile
+                self._files.remove(segment.path)
             return
         self._spare = (base, segment)
+
+    def take(self, data: memoryview) -> None:
+        """Write bytes of another log at the end as they are: its segments are ours.
+
+        The end of a segment comes with them; a piece may end anywhere.
+        """
+        self.settle()
+        writer = self.writer
+        while len(data):
+            if writer.position == writer.size:
+                self.roll()
+            tail = self.tail
+            assert tail is not None
+            piece = data[: writer.size - writer.position]
+            try:
+                _write_all(tail, writer.position, piece)
+            except (OSError, StoreError) as error:
+                raise self.fail(f"write to the log failed: {error}") from error
+            writer.taken(len(piece))
+            data = data[len(piece) :]
+
+    def begin_at(self, offset: int) -> None:
+        """Let a log without a record begin at the first offset of a segment."""
+        if offset % self.segments.size:
+            raise StoreError(
+                f"the log cannot begin at {offset}, inside a segment of {self.segments.size} bytes"
+            )
+        self.drop_spare()
+        self.tail = None
+        self.writer.detach()
+        for base in self.segments.remove_from(0):
+            self.gatherer.remove(base)
+        self.start(offset)
+        self.roll()
+        self.gatherer.min_offset = self.segments.first_offset
+
+    def cut(self, offset: int) -> None:
+        """Let the log end before an offset; the caller sees to it that nobody syncs or reads."""
+        self.settle()
+        self.drop_spare()
+        flushed = min(self.flushed_offset, offset)
+        self.tail = None
+        self._buffers.clear()
+        self.start(offset)
+        self.flushed_offset = flushed
+
+    def drop_spare(self) -> None:
+        """Remove the segment that was made ahead."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare[1].close()
+            self._files.remove(spare[1].path)
 
     def flush_scope(self) -> tuple[int, list[Segment]]:
         """An offset, and the segments whose sync makes the log durable up to it."""
@@ -265,7 +317,7 @@ class CommitLog:
     def record(self, offset: int, size: int | None = None) -> memoryview | None:
         """A view of the record at an offset; None when there is none, or it is not readable."""
         segment = self.segments.find(offset) if offset >= self.gatherer.min_offset else None
-        if segment is None or offset + RECORD_HEAD > self.gatherer.end_offset:
+        if segment is None or offset + record.SIZE_MIN > self.gatherer.end_offset:
             return None
         position = offset % self.segments.size
         if size is None:

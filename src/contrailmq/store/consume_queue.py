@@ -5,36 +5,39 @@ the message with queue offset ``n`` and lies at byte ``20 n`` of the files' stre
 derived from the log and can always be made again from it.
 
 A queue that does not begin at 0, because the log no longer has its first messages, is filled with
-units (0, 2147483647, 0) from the start of its first file; so is a gap.  Readers pass over them.
+units (0, 2147483647, 0) from the start of its first file; so is a gap (``gaps``).  Readers pass
+over them.
 
 Files are sparse and get real blocks in steps ahead of the writer, so that ten thousand queues do
-not take sixty gigabytes, and yet a write into the mapping can never meet a full disk.
+not take sixty gigabytes, and yet a write into the mapping can never meet a full disk: first a
+page, since most of very many queues have few messages, then 64 KiB at a time.
 """
 
 from __future__ import annotations
 
 import posixpath
-import struct
 from collections.abc import Iterator
 from typing import Final
 
-from contrailmq._native.queues import QueueWriter
+from contrailmq._native.store.queues import QueueWriter
 from contrailmq.errors import StoreError
 from contrailmq.store.files import Files, Segment
+from contrailmq.store.gaps import FILL_SIZE, FILL_UNIT, UNIT, find_written, first_not_before
 from contrailmq.store.layout import QUEUE_UNIT, Layout, segment_name
+from contrailmq.store.mapped_files import MappedFiles
 from contrailmq.store.queue_ext import ConsumeQueueExt
 from contrailmq.store.segments import Segments
 
-UNIT: Final = struct.Struct(">qiq")
-FILL_UNIT: Final = UNIT.pack(0, 0x7FFFFFFF, 0)
-FILL_SIZE: Final = 0x7FFFFFFF
-_RESERVE: Final = 64 * 1024
+_RESERVE: Final = 64 * 1024 // QUEUE_UNIT * QUEUE_UNIT
+_RESERVE_FIRST: Final = 4096 // QUEUE_UNIT * QUEUE_UNIT
 
 
 class ConsumeQueue:
     """One queue. Owned by the loop."""
 
-    def __init__(self, files: Files, layout: Layout, topic: str, queue_id: int) -> None:
+    def __init__(
+        self, files: Files, layout: Layout, topic: str, queue_id: int, *, maps: MappedFiles
+    ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.folder = layout.consume_queue(topic, queue_id)
@@ -43,13 +46,18 @@ class ConsumeQueue:
             files,
             size=layout.queue_file_size,
             path_of=lambda base: f"{folder}/{segment_name(base)}",
-            hold=False,
+            maps=maps,
         )
+        self.segments.grown = self._has_grown
+        self.segments.on_let_go = self._let_go
         self.writer = QueueWriter(self, topic.encode(), queue_id)
         self.ext: ConsumeQueueExt | None = None
         self.min_offset = 0
         self.dirty_from = 0  # byte offset of the first unit not yet flushed
+        self.skipped = 0  # messages the log did not have
         self.has_gap = False  # it went on ahead of its end: what recovery looks at
+        self._seen_max = 0
+        self._reserved = 0  # byte offset: what is before it and behind the end has blocks
 
     def load(self, *, drop_damaged: bool = False) -> None:
         """Find the files; ``set_end`` has to follow before anything else.
@@ -73,6 +81,7 @@ class ConsumeQueue:
         writer.log_end = log_end
         self.min_offset = min(self.min_offset, max_offset)
         self.dirty_from = end
+        self._reserved = 0
         segment = self.segments.find(end) if end < self.segments.limit_offset else None
         if segment is not None:
             position = end % self.segments.size
@@ -107,17 +116,34 @@ class ConsumeQueue:
 
     def correct_min(self, log_min: int) -> None:
         """Let the queue begin at the first unit that points into what is left of the log."""
-        low, high = self.segments.first_offset // QUEUE_UNIT, self.max_offset
+        offsets, units = self.segments.offsets, self.segments.size // QUEUE_UNIT
+        low, high = 0, len(offsets)
         while low < high:
             middle = (low + high) // 2
-            found = self.units(middle)
-            assert found is not None
-            log_offset, size, _ = UNIT.unpack_from(found[0], found[1])
-            if log_offset < log_min or size == FILL_SIZE:
+            if self._ends_before(middle, log_min):
                 low = middle + 1
             else:
                 high = middle
-        self.min_offset = low
+        self.min_offset = self.max_offset
+        found = self.units(offsets[low] // QUEUE_UNIT) if low < len(offsets) else None
+        if found is not None:
+            count = min(units, self.max_offset - offsets[low] // QUEUE_UNIT)
+            place = first_not_before(found[0], 0, count, log_min)
+            self.min_offset = offsets[low] // QUEUE_UNIT + place
+
+    def _ends_before(self, number: int, log_offset: int) -> bool:
+        """Whether the last message of a file is before a place of the log; a gap asks the next."""
+        offsets = self.segments.offsets
+        for base in offsets[number:]:
+            found = self.units(base // QUEUE_UNIT)
+            if found is None:
+                return False
+            data, start, end = found
+            written = find_written(data, 0, (end - start) // QUEUE_UNIT - 1)
+            if written is not None:
+                at: int = UNIT.unpack_from(data, written * QUEUE_UNIT)[0]
+                return at < log_offset
+        return True
 
     def truncate(self, log_end: int) -> bool:
         """Drop the units of records that do not end before ``log_end``; whether any was."""
@@ -148,8 +174,12 @@ class ConsumeQueue:
             else:
                 segment = self.segments.create(base, reserve=False)
         position = at - base
-        limit = min(position + _RESERVE, segment.size)
-        segment.reserve(position, limit)
+        if not at < self._reserved <= base + segment.size:
+            limit = position - position % _RESERVE + _RESERVE
+            limit = min(_RESERVE_FIRST if at < _RESERVE_FIRST else limit, segment.size)
+            segment.reserve(position, limit)
+            self._reserved = base + limit
+        limit = self._reserved - base
         writer.attach(segment.buffer, position, limit)
 
     def skip_to(self, writer: QueueWriter, offset: int) -> None:
@@ -165,6 +195,7 @@ class ConsumeQueue:
             self.min_offset = offset
             self.dirty_from = self.segments.base_of(offset * QUEUE_UNIT)
             return
+        self.skipped += offset - writer.max_offset
         log_end, next_offset = writer.log_end, writer.next_offset
         while writer.max_offset < offset:
             writer.put(0, FILL_SIZE, 0)
@@ -196,20 +227,19 @@ class ConsumeQueue:
         topics = {posixpath.dirname(folder) for folder in renamed}
         return renamed | topics | {posixpath.dirname(topic) for topic in topics}
 
-    def dirty(self) -> list[Segment]:
-        """Files written since the last call; the caller syncs them."""
+    def dirty(self) -> list[str]:
+        """Paths of the files written since the last call; the caller syncs them."""
         start, end = self.dirty_from, self.max_offset * QUEUE_UNIT
         self.dirty_from = end
         if end <= start:
             return []
-        first = self.segments.base_of(start)
-        found = [self.segments.find(base) for base in range(first, end, self.segments.size)]
         extra = self.ext.dirty() if self.ext is not None else []
-        return [segment for segment in found if segment is not None] + extra
+        return self.segments.paths(start, end) + extra
 
     def remove_files(self) -> None:
         """Delete every file of the queue."""
         self.writer.detach()
+        self._reserved = 0
         self.segments.remove_from(0)
         if self.ext is not None:
             self.ext.segments.remove_from(0)
@@ -220,6 +250,14 @@ class ConsumeQueue:
         self.segments.close()
         if self.ext is not None:
             self.ext.segments.close()
+
+    def _has_grown(self) -> bool:
+        seen, self._seen_max = self._seen_max, self.writer.max_offset
+        return self._seen_max != seen
+
+    def _let_go(self, base: int) -> None:
+        if base == self.segments.offsets[-1]:  # the writer has no other
+            self.writer.detach()
 
     def _first_file(self, base: int, at: int) -> Segment:
         segment = self.segments.create(base, reserve=False)
@@ -234,10 +272,11 @@ class ConsumeQueue:
 class ConsumeQueues:
     """Every queue of the store, by topic and queue id."""
 
-    def __init__(self, files: Files, layout: Layout, *, has_ext: bool) -> None:
+    def __init__(self, files: Files, layout: Layout, *, has_ext: bool, maps: MappedFiles) -> None:
         self._files = files
         self._layout = layout
         self._has_ext = has_ext
+        self.maps = maps
         self._queues: dict[str, dict[int, ConsumeQueue]] = {}
         self.removals = 0  # whoever keeps a queue looks whether this has moved
 
@@ -314,9 +353,10 @@ class ConsumeQueues:
         return iter([queue for queues in self._queues.values() for queue in queues.values()])
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
-        queue = ConsumeQueue(self._files, self._layout, topic, queue_id)
+        maps = self.maps
+        queue = ConsumeQueue(self._files, self._layout, topic, queue_id, maps=maps)
         if self._has_ext:
-            queue.ext = ConsumeQueueExt(self._files, self._layout, topic, queue_id)
+            queue.ext = ConsumeQueueExt(self._files, self._layout, topic, queue_id, maps=maps)
             queue.ext.load()
         self._queues.setdefault(topic, {})[queue_id] = queue
         return queue

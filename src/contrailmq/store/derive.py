@@ -14,10 +14,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from contrailmq._native.follow import Follower
-from contrailmq._native.index import IndexWriter
-from contrailmq._native.queues import BLANK, Deriver, QueueWriter, TopicQueues
+from contrailmq._native.store.follow import Follower
+from contrailmq._native.store.index import IndexWriter
+from contrailmq._native.store.queues import BLANK, Deriver, QueueWriter, TopicQueues
 from contrailmq.errors import CorruptRecord, DiskFull
+from contrailmq.protocol.names import SCHEDULE_TOPIC
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueues
 from contrailmq.store.files import Segment
@@ -25,7 +26,6 @@ from contrailmq.store.index import Indexes
 from contrailmq.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 UNKNOWN_DELAY_MS: Final = 1000
 _EVERYTHING: Final = (1 << 63) - 1
 Listener = Callable[[str, int, int], None]

@@ -10,14 +10,16 @@ Calls that may block for long (``create``, ``reserve`` of much, ``populate``, ``
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import posixpath
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from contrailmq.errors import StoreLocked
-from contrailmq.store.mapping import OsSegment, raise_disk_full
+from contrailmq.store.mapping import OsSegment, raise_disk_full, sync_disk
 
 
 class FileEntry(NamedTuple):
@@ -159,6 +161,18 @@ class Files(Protocol):
         """Make creations and removals in a folder survive a power cut. Blocks."""
         ...
 
+    def sync_files(self, paths: Sequence[str]) -> None:
+        """Make what was written to files survive a power cut. Blocks; those that are gone count
+        as synced, OSError when one fails."""
+        ...
+
+    def sync_disks(self, paths: Sequence[str]) -> bool:
+        """The same for very many files and all folders: sync the disks they are on, once.
+
+        False: this system cannot.
+        """
+        ...
+
     def modified_ms(self, path: str) -> int:
         """When a file last changed; 0 when it is not there."""
         ...
@@ -169,6 +183,14 @@ class Files(Protocol):
 
     def memory_size(self) -> int:
         """Bytes of physical memory, most of which the kernel may use to cache files."""
+        ...
+
+    def mappings_max(self) -> int:
+        """How many files a process may have mapped, with everything else that it maps."""
+        ...
+
+    def boot_id(self) -> bytes:
+        """What names this boot of the machine; empty when it is not known."""
         ...
 
     def lock(self, path: str) -> Lock:
@@ -246,11 +268,9 @@ class OsFiles:
 
     def read(self, path: str) -> bytes | None:
         """A small file's content."""
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123
-                return file.read()
-        except FileNotFoundError:
-            return None
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:  # noqa: PTH123
+            return file.read()
+        return None
 
     def replace(self, path: str, data: bytes, *, backup: bool = False) -> None:
         """Write beside it, sync, rename; with ``backup`` the old content becomes ``.bak``."""
@@ -298,6 +318,26 @@ class OsFiles:
         finally:
             os.close(fd)
 
+    def sync_files(self, paths: Sequence[str]) -> None:
+        """fdatasync of one after another."""
+        for path in paths:
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+
+    def sync_disks(self, paths: Sequence[str]) -> bool:
+        """syncfs of every file system that holds one of the files."""
+        disks: dict[int, str] = {}
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                disks.setdefault(os.stat(path).st_dev, path)  # noqa: PTH116
+        return all(sync_disk(path) for path in disks.values())
+
     def modified_ms(self, path: str) -> int:
         """Time of the last change."""
         try:
@@ -319,6 +359,15 @@ class OsFiles:
     def memory_size(self) -> int:
         """Bytes of physical memory."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def mappings_max(self) -> int:
+        """What Linux allows; other systems have no such limit."""
+        found = self.read("/proc/sys/vm/max_map_count")
+        return int(found) if found is not None and found.strip().isdigit() else 1 << 20
+
+    def boot_id(self) -> bytes:
+        """The kernel's own name of this boot (Linux); elsewhere it is not known."""
+        return (self.read("/proc/sys/kernel/random/boot_id") or b"").strip()
 
     def lock(self, path: str) -> OsLock:
         """Take the lock file as Java does, and against other stores of this process too."""

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final
@@ -34,6 +35,9 @@ from contrailmq.store.syncing import sync_all
 log = logging.getLogger(__name__)
 SYNC_THREADS: Final = 4  # for queues; what is synced together shares the disk's own flushes
 SYNC_MANY: Final = 32  # files; fewer are not worth it
+SHORTAGE: Final = (errno.EMFILE, errno.ENFILE)  # of descriptors: no failure of the disk
+SHORTAGE_WAIT_S: Final = 0.2
+SYNC_DISKS: Final = 2000  # files; so many are synced by their disk as a whole
 
 
 class Fence:
@@ -72,6 +76,7 @@ class LogFlush:
         self._executor = executor
         self._wake = asyncio.Event()
         self._thorough_at = 0.0
+        self._turn = asyncio.Lock()  # one flush at a time, and none while the log is cut
         self.wait_s_max = 0.0  # the longest anybody waited for the disk
         self.on_flushed: Callable[[int], None] = lambda offset: None
 
@@ -96,13 +101,20 @@ class LogFlush:
 
     async def flush(self) -> None:
         """Make everything written so far durable."""
-        target, segments = self._log.flush_scope()
-        if target > self._log.flushed_offset:
-            store_ms = self._log.writer.store_ms
-            work = partial(sync_all, segments)
-            await blocking(self._executor, work, fence=self._fence, what="flush of the log")
-            self._advance(target, store_ms)
+        async with self._turn:
+            target, segments = self._log.flush_scope()
+            if target > self._log.flushed_offset:
+                store_ms = self._log.writer.store_ms
+                work = partial(sync_all, segments)
+                await blocking(self._executor, work, fence=self._fence, what="flush of the log")
+                self._advance(target, store_ms)
         self._thorough_at = asyncio.get_running_loop().time()
+
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """No sync is under way in this block, and none begins."""
+        async with self._turn:
+            yield
 
     def _advance(self, target: int, store_ms: int) -> None:
         """The disk has everything before ``target``."""
@@ -148,6 +160,7 @@ class QueueFlush:
         self._checkpoint = checkpoint
         self._fence = fence
         self._executor = executor
+        self.is_overdue = False  # after a crash: vouch soon, or the next walk is longer still
 
     async def run(self) -> None:
         """Flush what is dirty enough every second, everything every minute; until cancelled."""
@@ -155,30 +168,34 @@ class QueueFlush:
         thorough_at = loop.time()
         while True:
             await asyncio.sleep(self.settings.queue_flush_interval_ms / 1000)
-            is_thorough = (loop.time() - thorough_at) * 1000 >= (
+            is_thorough = self.is_overdue or (loop.time() - thorough_at) * 1000 >= (
                 self.settings.queue_flush_thorough_ms
             )
             if is_thorough:
                 thorough_at = loop.time()
+                self.is_overdue = False
             await self.flush(thorough=is_thorough)
 
     async def flush(self, *, thorough: bool) -> None:
         """Sync queues with enough dirty pages; if thorough all of them, and the checkpoint."""
         least = 0 if thorough else self.settings.queue_flush_least_pages * PAGE
         reached_ms = self._derivation.store_ms
-        segments: list[Segment] = []
+        paths: list[str] = []
         folders: set[str] = set()
         for writer in list(self._derivation.dirty):
             if writer.owner.dirty_size() >= least:
-                segments += writer.owner.dirty()
+                paths += writer.owner.dirty()
                 folders |= writer.owner.take_renamed()
                 del self._derivation.dirty[writer]
         full = [] if self._indexes is None else self._indexes.take_full()
-        segments += [index.segment for index in full]
+        segments = [index.segment for index in full]
         if self._indexes is not None:
             folders |= self._indexes.take_renamed()
-        if segments or folders:
-            await self._sync(segments, sorted(folders))
+        if segments:
+            work = partial(_sync_segments, segments)
+            await blocking(self._executor, work, fence=self._fence, what="flush of the index")
+        if paths or folders:
+            await self._sync(paths, sorted(folders))
         if full:
             self._checkpoint.index_ms = max(self._checkpoint.index_ms, full[-1].writer.end_ms)
         if thorough:
@@ -191,14 +208,29 @@ class QueueFlush:
                 what="flush of the checkpoint",
             )
 
-    async def _sync(self, segments: list[Segment], folders: list[str]) -> None:
+    async def _sync(self, paths: list[str], folders: list[str]) -> None:
         """Sync files, several at a time where they are many, then folders."""
-        count = SYNC_THREADS if len(segments) >= SYNC_MANY else 1
-        parts = [partial(_sync_files, segments[index::count]) for index in range(count)]
+        if len(paths) >= SYNC_DISKS:
+            whole = partial(sync_many, self._files, paths, folders)
+            await blocking(self._executor, whole, fence=self._fence, what="flush of queues")
+            return
+        count = SYNC_THREADS if len(paths) >= SYNC_MANY else 1
+        parts = [partial(self._files.sync_files, paths[index::count]) for index in range(count)]
         await blocking(self._executor, *parts, fence=self._fence, what="flush of queues")
         if folders:
             work = partial(_sync_folders, self._files, folders)
             await blocking(self._executor, work, fence=self._fence, what="flush of queues")
+
+
+def sync_many(files: Files, paths: Sequence[str], folders: Sequence[str]) -> None:
+    """Make files and folders durable, by their disks as a whole where they are very many.
+
+    Each fdatasync of a new file is a commit of the file system's journal: 100,000 queues took
+    minutes, the whole disk takes a second.  Blocks.
+    """
+    if len(paths) + len(folders) < SYNC_DISKS or not files.sync_disks([*paths, *folders]):
+        files.sync_files(paths)
+        _sync_folders(files, folders)
 
 
 class BufferCommit:
@@ -263,30 +295,58 @@ class BufferCommit:
 async def blocking(
     executor: Executor | None, *works: Callable[[], None], fence: Fence, what: str
 ) -> None:
-    """Run in threads what must succeed; a failure fences the store, when all have ended."""
+    """Run in threads what must succeed; a failure fences the store, when all have ended.
+
+    Work that found no descriptor has done nothing, and a stranger may be at fault, who holds all
+    there are.  It is done again until it finds one.
+    """
+    left = list(works)
+    cancelled: asyncio.CancelledError | None = None
+    while left:
+        ended = _run_all(executor, left, fence=fence)
+        short: list[Callable[[], None]] = []
+        try:
+            await uninterrupted(ended)
+        except asyncio.CancelledError as gone:
+            cancelled = gone  # raised when all is done
+        for work, error in zip(left, ended.result(), strict=True):
+            if isinstance(error, OSError) and error.errno in SHORTAGE:
+                short.append(work)
+                log.error("%s waits for a descriptor: error=%s", what, error)
+            elif isinstance(error, OSError | StoreError):
+                raise fence.close(f"{what} failed: {error}") from error
+            elif error is not None:
+                raise error
+        left = short
+        if left:
+            try:
+                await asyncio.sleep(SHORTAGE_WAIT_S)
+            except asyncio.CancelledError as gone:
+                cancelled = gone
+    if cancelled is not None:
+        raise cancelled
+
+
+def _run_all(
+    executor: Executor | None, works: Sequence[Callable[[], None]], *, fence: Fence
+) -> asyncio.Future[list[BaseException | None]]:
+    """Run all in threads; what each has failed with, when all have ended."""
     loop = asyncio.get_running_loop()
 
     def marked(work: Callable[[], None]) -> None:
         try:
             work()
-        except (OSError, StoreError):
-            fence.leave_mark()
+        except (OSError, StoreError) as error:
+            if not isinstance(error, OSError) or error.errno not in SHORTAGE:
+                fence.leave_mark()
             raise
 
-    ended = asyncio.gather(
+    return asyncio.gather(
         *(loop.run_in_executor(executor, marked, work) for work in works), return_exceptions=True
     )
-    try:
-        await uninterrupted(ended)
-    finally:
-        for error in ended.result() if ended.done() else ():
-            if isinstance(error, OSError | StoreError):
-                raise fence.close(f"{what} failed: {error}") from error
-            if error is not None:
-                raise error
 
 
-def _sync_files(segments: Iterable[Segment]) -> None:
+def _sync_segments(segments: Iterable[Segment]) -> None:
     for segment in segments:
         with contextlib.suppress(FileNotFoundError):  # its topic was deleted meanwhile
             segment.sync()

@@ -15,20 +15,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
 from contrailmq.errors import StoreClosed, StoreError
 from contrailmq.lifecycle import uninterrupted
+from contrailmq.store.certainty import Outcome
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.flush import Fence, LogFlush
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.syncing import Syncer
-
-Outcome = bool | StoreClosed
 
 
 class _Waiter(NamedTuple):
@@ -56,6 +55,8 @@ class GroupCommit(LogFlush):
         self._waiters: deque[_Waiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._syncer: Syncer | None = None  # while the service runs
+        self._is_held = False  # no order may be given
+        self._idle: asyncio.Future[None] | None = None  # set when the last order has ended
         self._is_begun = False  # an order is given, or about to be at the end of this turn
         self._error: Exception | None = None
         self._failed: asyncio.Future[None] | None = None
@@ -81,22 +82,6 @@ class GroupCommit(LogFlush):
             if self._timer is None:
                 self._timer = loop.call_at(deadline, self._expire)
             self.wake()
-
-    def wait_flushed(self, end_offset: int) -> asyncio.Future[bool]:
-        """The same as a future."""
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def done(outcome: Outcome) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, bool):
-                future.set_result(outcome)
-            else:
-                future.set_exception(outcome)
-                future.exception()  # nobody may be left who asks
-
-        self.when_flushed(end_offset, done)
-        return future
 
     async def run(self) -> None:
         """Flush whenever there is something to flush until cancelled, then once more."""
@@ -125,13 +110,27 @@ class GroupCommit(LogFlush):
         await super().flush()
         self._settle()
 
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """No sync is under way in this block, and none begins."""
+        async with super().held():
+            self._is_held = True
+            try:
+                if self._syncer is not None and self._syncer.is_busy:
+                    self._idle = asyncio.get_running_loop().create_future()
+                    await asyncio.wait([self._idle])
+                yield
+            finally:
+                self._is_held = False
+                self.wake()
+
     def _begin(self) -> None:
         """Write what was appended by now, and order a sync of it."""
         self._write()
         syncer = self._syncer
         target, segments = self._log.flush_scope()
         is_wanted = target > self._log.flushed_offset and self._fence.reason is None
-        if syncer is None or self._drained is not None or not is_wanted:
+        if syncer is None or self._drained is not None or self._is_held or not is_wanted:
             self._is_begun = False
             self._settle()
             if self._fence.reason is not None:  # a write failed: the service ends with it
@@ -153,7 +152,7 @@ class GroupCommit(LogFlush):
             if error is not None:
                 raise error
             self._log.flushed_offset = max(self._log.flushed_offset, target)
-            if self._drained is None and self._log.end_offset > target:
+            if self._drained is None and not self._is_held and self._log.end_offset > target:
                 self._is_begun = True
                 self._begin()  # first of all: the disk works while the last answers leave
             self._advance(target, store_ms)
@@ -162,8 +161,9 @@ class GroupCommit(LogFlush):
             self._error = caught
             self._fence.close(f"flush of the log failed: {caught}")
             self._give_up()
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+        for ended in (self._drained, self._idle):
+            if ended is not None and not ended.done():
+                ended.set_result(None)
 
     def _give_up(self) -> None:
         if self._failed is not None and not self._failed.done():

@@ -11,7 +11,8 @@ import logging
 import posixpath
 from typing import Final
 
-from contrailmq._native import index as native
+from contrailmq._native import hashing
+from contrailmq._native.store import index as native
 from contrailmq.clock import Clock
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import (
@@ -103,7 +104,7 @@ class Indexes:
     def query(self, topic: str, key: str, *, count: int, begin_ms: int, end_ms: int) -> KeyMatches:
         """Log offsets of the newest messages whose topic and key have this hash, in log order."""
         text = f"{topic}#{key}".encode()
-        value = native.key_hash(native.java_hash(text, 0, len(text), 0))
+        value = native.key_hash(hashing.java_hash(text, 0, len(text), 0))
         found: list[int] = []
         for index in reversed(self.indexes):
             if len(found) >= count:
@@ -125,14 +126,6 @@ class Indexes:
         if last is None:
             return KeyMatches(found, 0, 0)
         return KeyMatches(found, last.writer.end_ms, last.writer.end_offset)
-
-    def remove_before(self, log_min: int) -> int:
-        """Delete files that only point before the log's start, never the last; how many."""
-        removed = 0
-        while len(self.indexes) > 1 and self.indexes[0].writer.end_offset < log_min:
-            self._drop(self.indexes.pop(0))
-            removed += 1
-        return removed
 
     def forget_before(self, log_min: int) -> list[str]:
         """Let go of files all of whose entries lie before the log's start, never the last."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from contrailmq.store.commit_log import CommitLog
-from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue, ConsumeQueues
+from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.files import Files
+from contrailmq.store.gaps import UNIT, find_written
 from contrailmq.store.index import Indexes
 from contrailmq.store.layout import QUEUE_UNIT, Layout
 from contrailmq.store.queue_ext import is_address
@@ -96,8 +97,8 @@ def trim_queue(queue: ConsumeQueue, log_min: int) -> list[str]:
         base = segments.offsets[0]
         segment = segments.find(base)
         assert segment is not None
-        offset, size, _ = UNIT.unpack_from(segment.buffer, segments.size - QUEUE_UNIT)
-        if size != FILL_SIZE and offset >= log_min:
+        last = find_written(segment.buffer, 0, segments.size // QUEUE_UNIT - 1)
+        if last is not None and UNIT.unpack_from(segment.buffer, last * QUEUE_UNIT)[0] >= log_min:
             break
         paths.append(segments.forget_first())
     queue.correct_min(log_min)

@@ -45,6 +45,7 @@ class Layout:
         self.checkpoint = posixpath.join(self.root, "checkpoint")
         self.abort = posixpath.join(self.root, "abort")
         self.lock = posixpath.join(self.root, "lock")
+        self.quarantine = posixpath.join(self.root, "quarantine")  # ours alone
         self.config = posixpath.join(self.root, "config")
         self.segment_size = settings.segment_size
         self.queue_file_size = queue_file_size(settings.queue_file_size)

@@ -17,7 +17,7 @@ from collections import deque
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
-from contrailmq._native import loader
+from contrailmq._native.store import loader
 from contrailmq.store.files import Segment
 
 ROOM: Final = 64  # orders at once; the others wait

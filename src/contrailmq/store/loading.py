@@ -15,6 +15,7 @@ room of their messages; they are loaded by longer stretches, and nothing ahead.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +30,8 @@ AHEAD: Final = 4
 TICK_S: Final = 1.0
 _LOADS_MAX: Final = 64  # of those nobody waits for yet
 
+log = logging.getLogger(__name__)
+
 
 class Loading:
     """Loads parts of the log and of queues. Owned by the loop."""
@@ -40,9 +43,19 @@ class Loading:
 
     async def run(self) -> None:
         """Let the knowledge of what is in memory grow old; until cancelled."""
+        known = 0
         while True:
             await asyncio.sleep(TICK_S)
-            self._log.gatherer.age()
+            gatherer = self._log.gatherer
+            gatherer.age()
+            if gatherer.unreadable != known:
+                log.error(
+                    "pulls stepped over records that cannot be read: times=%s last_log_offset=%s; "
+                    "look with `contrail store check`",
+                    gatherer.unreadable - known,
+                    gatherer.unreadable_at,
+                )
+                known = gatherer.unreadable
 
     def load(self, offset: int) -> asyncio.Future[None] | None:
         """Have the block with an offset of the log loaded; done when it is. None without one."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import Layout, segment_name
+from contrailmq.store.mapped_files import MappedFiles
 from contrailmq.store.segments import Segments
 from contrailmq.store.types import QueueExt
 
@@ -33,14 +34,16 @@ def is_address(code: int) -> bool:
 class ConsumeQueueExt:
     """The extension of one queue. Owned by the loop."""
 
-    def __init__(self, files: Files, layout: Layout, topic: str, queue_id: int) -> None:
+    def __init__(
+        self, files: Files, layout: Layout, topic: str, queue_id: int, *, maps: MappedFiles
+    ) -> None:
         folder = layout.consume_queue_ext(topic, queue_id)
         self.folder = folder
         self.segments = Segments(
             files,
             size=layout.queue_ext_file_size,
             path_of=lambda base: f"{folder}/{segment_name(base)}",
-            hold=False,
+            maps=maps,
         )
         self.end = 0
         self.dirty_from = 0
@@ -94,14 +97,10 @@ class ConsumeQueueExt:
             position = end % self.segments.size
             segment.buffer[position:] = bytes(segment.size - position)
 
-    def dirty(self) -> list[Segment]:
-        """Files written since the last call."""
+    def dirty(self) -> list[str]:
+        """Paths of the files written since the last call."""
         start, self.dirty_from = self.dirty_from, self.end
-        return [
-            segment
-            for base, segment in self.segments.opened()
-            if base + self.segments.size > start and base < self.end and start < self.end
-        ]
+        return self.segments.paths(start, self.end) if start < self.end else []
 
     def _room(self, size: int) -> Segment:
         left = self.segments.limit_offset - self.end

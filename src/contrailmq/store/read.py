@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from contrailmq._native.gather import COLD, FOUND, NO_MATCH, REMOVING, Limits, LogView
-from contrailmq._native.scan import store_time
+from contrailmq._native.store.gather import COLD, FOUND, NO_MATCH, REMOVING, Limits, LogView
+from contrailmq._native.store.scan import store_time
 from contrailmq.store.commit_log import CommitLog
-from contrailmq.store.consume_queue import FILL_SIZE, UNIT, ConsumeQueue, ConsumeQueues
+from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
+from contrailmq.store.gaps import FILL_SIZE, UNIT
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.queue_ext import is_address
 from contrailmq.store.settings import BrokerRole, StoreSettings
@@ -38,17 +39,25 @@ class Reading:
         self._log = commit_log
         self._queues = queues
         self._machine_memory = memory_size
+        self._is_replica = settings.broker_role is BrokerRole.SLAVE
         self.set(settings)
 
     def set(self, settings: StoreSettings) -> None:
         """Use other limits from now on."""
         self.settings = settings
-        self.limits = Limits(settings.transfer_count_in_memory, settings.transfer_bytes_in_memory)
-        self.limits.on_disk(settings.transfer_count_on_disk, settings.transfer_bytes_on_disk)
-        self.memory_size = self._machine_memory * settings.memory_ratio_percent // 100
-        self._corrects = (
-            settings.broker_role is not BrokerRole.SLAVE or settings.offset_check_in_slave
+        self.limits = Limits(
+            settings.transfer_count_in_memory,
+            settings.transfer_bytes_in_memory,
+            settings.filter_scan_size,
+            self._machine_memory * settings.memory_ratio_percent // 100,
         )
+        self.limits.on_disk(settings.transfer_count_on_disk, settings.transfer_bytes_on_disk)
+        self._corrects = not self._is_replica or settings.offset_check_in_slave
+
+    def stand_by(self, is_replica: bool) -> None:
+        """Whether this is the store of a replica: it leaves offsets outside a queue as they are."""
+        self._is_replica = is_replica
+        self.set(self.settings)
 
     def get(
         self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None
@@ -83,7 +92,7 @@ class Reading:
             high,
             gatherer.copy(),
             gatherer.count,
-            0 <= gatherer.last_offset < gatherer.end_offset - self.memory_size,
+            0 <= gatherer.last_offset < self.disk_before,
         )
 
     def find_cold(
@@ -102,15 +111,11 @@ class Reading:
             return None
         buffer, start, end = units
         gatherer = self._log.gatherer
-        stop = min(end, start + self._span(count))
+        stop = min(end, start + self.limits.span(count))
         if gatherer.is_away(LogView(buffer, 0, segment.is_mapped), start, stop, end):
             return queue, offset * QUEUE_UNIT - start + gatherer.away_at
         self._choose(queue, units, count=count, matcher=matcher, watched=True)
         return (None, gatherer.cold_offset) if gatherer.status == COLD else None
-
-    def _span(self, count: int) -> int:
-        """Bytes of units a pull may look at."""
-        return max(self.settings.filter_scan_size, count * QUEUE_UNIT)
 
     def _choose(
         self,
@@ -123,7 +128,7 @@ class Reading:
     ) -> int:
         """Select what a pull may have; how many units were looked at."""
         buffer, start, end = units
-        end = min(end, start + self._span(count))
+        end = min(end, start + self.limits.span(count))
         codes = program = None
         if matcher is not None:
             if queue.ext is not None or (matcher.record_matters and matcher.program is None):
@@ -134,13 +139,14 @@ class Reading:
             program = matcher.program if matcher.record_matters else None
         gatherer = self._log.gatherer
         gatherer.watched = watched
-        disk_before = gatherer.end_offset - self.memory_size
-        return gatherer.select(buffer, start, end, count, self.limits, disk_before, codes, program)
+        return gatherer.select(
+            buffer, start, end, count, self.limits, self.disk_before, codes, program
+        )
 
     @property
     def disk_before(self) -> int:
         """Records before this log offset have probably left memory."""
-        return self._log.gatherer.end_offset - self.memory_size
+        return self.limits.disk_before(self._log.gatherer.end_offset)
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last; (0, 0) for no queue."""
@@ -156,7 +162,7 @@ class Reading:
         """Whether a message is so new that it is probably still in the page cache."""
         queue = self._queues.find(topic, queue_id)
         unit = None if queue is None else queue.unit(offset)
-        return unit is not None and self._log.end_offset - unit[0] <= self.memory_size
+        return unit is not None and self._log.end_offset - unit[0] <= self.limits.memory_size
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message at a queue offset was stored; -1 when it is not there."""
@@ -173,10 +179,13 @@ class Reading:
             return 0
         low, high = queue.min_offset, queue.max_offset
         while low < high:
-            middle = (low + high) // 2
-            at = self._store_ms(queue, middle)
+            middle = place = (low + high) // 2
+            at = self._store_ms(queue, place)
+            while at < 0 and place + 1 < high:
+                place += 1  # a gap: what follows it decides
+                at = self._store_ms(queue, place)
             if at < ms or (upper and at == ms):
-                low = middle + 1
+                low = place + 1
             else:
                 high = middle
         return max(low - 1, queue.min_offset) if upper else low
@@ -247,7 +256,11 @@ class Reading:
             return NO_MATCH
         if ext is not None and not matcher.may_match(ext):
             return NO_MATCH
-        if self._log.gatherer.find(log_offset, size) is None:
+        gatherer = self._log.gatherer
+        if gatherer.find(log_offset, size) is None:
+            if log_offset >= gatherer.min_offset:
+                gatherer.unreadable += 1
+                gatherer.unreadable_at = log_offset
             return REMOVING
         if matcher.record_matters:
             record = self._log.record(log_offset, size)

@@ -18,6 +18,7 @@ class ReadCalls:
     indexes: Indexes | None
     reading: Reading
     _loading: Loading
+    was_killed = False  # the run before did not end in good order
 
     def get(
         self, topic: str, queue_id: int, offset: int, *, count: int, matcher: Matcher | None = None

@@ -165,6 +165,7 @@ class Retention:
         self._clock = clock
         self._rounds_asked_for = 0
         self._refusal: str | None = None
+        self._is_high = False
         self._hung: dict[str, int] = {}
 
     @property
@@ -209,6 +210,15 @@ class Retention:
             log.error("messages are refused: reason=%s", decision.refusal)
         elif decision.refusal is None and self._refusal is not None:
             log.info("messages are taken again: disk=%s", log_disks[0])
+        fullest = max((*log_disks, queue_disk), key=lambda disk: disk.percent)
+        is_high = fullest.percent > settings.disk_forcible_percent
+        if is_high and not self._is_high:
+            log.warning(
+                "a disk is filling up, segments are deleted whatever their age: disk=%s", fullest
+            )
+        elif self._is_high and not is_high:
+            log.warning("a disk has room again: disk=%s", fullest)
+        self._is_high = is_high
         self._refusal = decision.refusal
         self._store.refuse(decision.refusal)
         return decision
@@ -223,7 +233,8 @@ class Retention:
             if number:
                 await asyncio.sleep(self._settings().delete_log_pause_ms / 1000)
             path = self._store.forget_oldest()
-            log.info("segment deleted: path=%s reason=%s", path, decision.reason)
+            level = logging.WARNING if self._is_high else logging.INFO
+            log.log(level, "segment deleted: path=%s reason=%s", path, decision.reason)
             await self._remove(path)
         for number, path in enumerate(self._store.trim()):
             if number:

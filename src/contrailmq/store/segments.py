@@ -2,7 +2,9 @@
 
 The file that holds offset ``n`` begins at ``n`` rounded down to the size and is named after that
 number.  Offsets run without gaps from the first file to the last; files are added at the end and
-go away at either end.  A file is mapped when it is first asked for.
+go away at either end.  A file is mapped when it is first asked for.  The files of queues are very
+many, so that only some of them are mapped at a time (``mapped_files``): whoever asks for another
+file may close the one before, but a view of it stays good.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterable
 from contrailmq.errors import StoreError
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import find_segment_offset
+from contrailmq.store.mapped_files import MappedFiles
 
 log = logging.getLogger(__name__)
 
@@ -22,15 +25,37 @@ log = logging.getLogger(__name__)
 class Segments:
     """The files of the log, or of one queue."""
 
-    __slots__ = ("_files", "_hold", "_open", "_path_of", "_paths", "_renamed", "offsets", "size")
+    __slots__ = (
+        "_files",
+        "_maps",
+        "_open",
+        "_path_of",
+        "_paths",
+        "_renamed",
+        "grown",
+        "offsets",
+        "on_let_go",
+        "size",
+    )
 
     def __init__(
-        self, files: Files, *, size: int, path_of: Callable[[int], str], hold: bool
+        self,
+        files: Files,
+        *,
+        size: int,
+        path_of: Callable[[int], str],
+        maps: MappedFiles | None = None,
     ) -> None:
-        """``path_of`` names the file for a first offset; ``hold`` keeps its descriptor."""
+        """``path_of`` names the file for a first offset.
+
+        With ``maps`` the files are many: they are mapped as that allows, and no descriptor is
+        kept.
+        """
         self._files = files
         self._path_of = path_of
-        self._hold = hold
+        self._maps = maps
+        self.grown: Callable[[], bool] | None = None  # whether the last file was written, if asked
+        self.on_let_go: Callable[[int], None] | None = None
         self._open: dict[int, Segment] = {}
         self._paths: dict[int, str] = {}
         self._renamed: set[str] = set()
@@ -100,14 +125,21 @@ class Segments:
         base = offset - offset % self.size
         segment = self._open.get(base)
         if segment is None and base in self._paths:
-            segment = self._files.open(self._paths[base], hold=self._hold)
+            segment = self._files.open(self._paths[base], hold=self._maps is None)
             if segment.size != self.size:
                 segment.close()
                 raise StoreError(f"{segment.path} has changed its size")
-            if not self._hold:  # one of very many small files
-                segment.expect_scattered()
-            self._open[base] = segment
+            self._opened(base, segment)
+        elif segment is not None and self._maps is not None:
+            self._maps.touch(self, base)
         return segment
+
+    def _opened(self, base: int, segment: Segment) -> None:
+        self._open[base] = segment
+        if self._maps is not None:
+            # Else the first fault reads around itself: 6 MB of zeros a queue.
+            segment.expect_scattered()
+            self._maps.add(self, base)
 
     def path(self, base: int) -> str:
         """The path of a file that is there, or of the one that would be."""
@@ -116,10 +148,8 @@ class Segments:
     def create(self, base: int, *, reserve: bool) -> Segment:
         """Add the file that begins at ``base``."""
         segment = self._files.create(
-            self._path_of(base), self.size, reserve=reserve, hold=self._hold
+            self._path_of(base), self.size, reserve=reserve, hold=self._maps is None
         )
-        if not self._hold:  # else the first fault reads around itself: 6 MB of zeros a queue
-            segment.expect_scattered()
         self.adopt(base, segment)
         return segment
 
@@ -138,7 +168,28 @@ class Segments:
         assert not self.offsets or base == self.limit_offset
         self.offsets.append(base)
         self._paths[base] = segment.path
-        self._open[base] = segment
+        self._opened(base, segment)
+
+    def paths(self, start: int, end: int) -> list[str]:
+        """The paths of the files that hold bytes of a range."""
+        return [
+            self._paths[base] for base in self.offsets if base + self.size > start and base < end
+        ]
+
+    def is_busy(self, base: int) -> bool:
+        """Whether a file was written since the last time it was asked."""
+        return (
+            self.grown is not None
+            and bool(self.offsets)
+            and base == self.offsets[-1]
+            and self.grown()
+        )
+
+    def let_go(self, base: int) -> None:
+        """Unmap a file, whoever uses it."""
+        if self.on_let_go is not None:
+            self.on_let_go(base)
+        self.release(base)
 
     def remove_first(self) -> str:
         """Forget and delete the oldest file; readers in the middle of it keep their view."""
@@ -162,17 +213,17 @@ class Segments:
 
     def _remove(self, base: int) -> str:
         path = self._paths.pop(base)
-        segment = self._open.pop(base, None)
         self._files.remove(path)
         self._renamed.add(posixpath.dirname(path))
-        if segment is not None:
-            segment.close()
+        self.release(base)
         return path
 
     def release(self, base: int) -> None:
         """Unmap one file; it is mapped again when asked for."""
         segment = self._open.pop(base, None)
         if segment is not None:
+            if self._maps is not None:
+                self._maps.remove(self, base)
             segment.close()
 
     def opened(self) -> list[tuple[int, Segment]]:
@@ -181,9 +232,8 @@ class Segments:
 
     def close(self) -> None:
         """Unmap everything."""
-        for segment in self._open.values():
-            segment.close()
-        self._open.clear()
+        for base in list(self._open):
+            self.release(base)
 
     def __repr__(self) -> str:
         return f"<Segments {self.first_offset}..{self.limit_offset} of {self.size}>"

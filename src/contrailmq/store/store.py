@@ -11,40 +11,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from contrailmq.clock import Clock
 from contrailmq.errors import DiskFull, StoreClosed
 from contrailmq.store.ahead import Ahead
+from contrailmq.store.certainty import BothWaits, Outcome, Replicas
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Lock
 from contrailmq.store.flush import SYNC_THREADS, BufferCommit, Fence, LogFlush, QueueFlush
-from contrailmq.store.group_commit import GroupCommit, Outcome
+from contrailmq.store.group_commit import GroupCommit
 from contrailmq.store.index import Indexes
 from contrailmq.store.keep import Keeping
 from contrailmq.store.layout import Layout
 from contrailmq.store.loading import Loading
-from contrailmq.store.queue_marks import MarksFile
+from contrailmq.store.mapped_files import MappedFiles
 from contrailmq.store.read import Reading
 from contrailmq.store.read_calls import ReadCalls
-from contrailmq.store.recovery import SYNC_FAILED, Recovery
+from contrailmq.store.recovery.queue_marks import MarksFile
+from contrailmq.store.recovery.recovery import SYNC_FAILED, Recovery
+from contrailmq.store.replica_calls import ReplicaCalls
 from contrailmq.store.retention import Retention
 from contrailmq.store.settings import FlushDiskType, StoreSettings
-from contrailmq.store.types import (
-    Appended,
-    BatchAppended,
-    NewMessage,
-)
+from contrailmq.store.timers.calls import TimerCalls
+from contrailmq.store.types import Appended, BatchAppended, NewMessage
 from contrailmq.store.write import Writing
 
 log = logging.getLogger(__name__)
 
 
-class Store(ReadCalls):
+class Store(ReadCalls, ReplicaCalls, TimerCalls):
     """One store directory, open for writing. Owned by the loop."""
 
     def __init__(self, settings: StoreSettings, *, files: Files, clock: Clock) -> None:
@@ -57,7 +57,10 @@ class Store(ReadCalls):
         self.fence.on_close = self._steer
         self.log = CommitLog(settings, self.layout, files)
         self.log.fail = self._write_failed
-        self.queues = ConsumeQueues(files, self.layout, has_ext=settings.queue_ext_enable)
+        maps = MappedFiles(min(settings.queue_maps_max, files.mappings_max() // 2))
+        self.queues = ConsumeQueues(
+            files, self.layout, has_ext=settings.queue_ext_enable, maps=maps
+        )
         self.indexes = (
             Indexes(settings, self.layout, files, clock=clock) if settings.index_enable else None
         )
@@ -72,10 +75,13 @@ class Store(ReadCalls):
         self._checkpoint: Checkpoint | None = None
         self._state = "not open yet"
         self._is_sync = settings.flush_disk_type is FlushDiskType.SYNC
-        self._follows_append = not self._is_sync and not settings.has_write_buffer
         self.follower = self.derivation.follower
-        self.follower.follows = self._follows_append
+        self.follower.follows = not self._is_sync and not settings.has_write_buffer
         self.refusal: str | None = None  # set by retention while the disk is too full
+        self.on_flushed: Callable[[int], None] = lambda offset: None
+        self.replicas: Replicas | None = None  # for whom sends wait
+        self.standby = None
+        self.bound = None
 
     async def open(self) -> None:
         """Lock the directory, load it, recover, be ready. On failure nothing is left open."""
@@ -83,14 +89,14 @@ class Store(ReadCalls):
         try:
             self._executor = ThreadPoolExecutor(SYNC_THREADS + 1, thread_name_prefix="store")
             self._checkpoint = Checkpoint(self.files, self.layout.checkpoint)
-            was_killed = self.files.exists(self.layout.abort)
+            left = self.files.read(self.layout.abort)
+            self.was_killed = left is not None
             self.log.load()
             self.queues.load()
             if self.indexes is not None:
                 self.indexes.load()
-            sync_failed = self.files.read(self.layout.abort) == SYNC_FAILED
-            if not sync_failed:
-                self.files.replace(self.layout.abort, b"")
+            if left is None:
+                self.files.replace(self.layout.abort, self.files.boot_id())
             recovery = Recovery(
                 self.settings,
                 files=self.files,
@@ -101,10 +107,11 @@ class Store(ReadCalls):
                 marks=self._marks,
                 clock=self.clock,
             )
-            await recovery.run(self._checkpoint, was_killed=was_killed, sync_failed=sync_failed)
-            self.files.replace(self.layout.abort, b"")
+            found = await recovery.run(self._checkpoint, self.layout.quarantine, left=left)
+            self.files.replace(self.layout.abort, self.files.boot_id())
             self._mark_queues()
             self._build_services()
+            self._queue_flush.is_overdue = found.was_killed
         except BaseException:
             self._release()
             raise
@@ -113,7 +120,7 @@ class Store(ReadCalls):
         log.info(
             "store open: root=%s killed=%s min=%s end=%s",
             self.layout.root,
-            was_killed,
+            found.was_killed,
             self.log.min_offset,
             self.log.end_offset,
         )
@@ -186,10 +193,8 @@ class Store(ReadCalls):
         await self._flush.flush()
         self.derivation.run(self.log.flushed_offset)
         assert self._checkpoint is not None
-        if self.indexes is not None:
-            last = self.indexes.last()
-            if last is not None:
-                self.indexes.full.append(last)
+        if self.indexes is not None and (last := self.indexes.last()) is not None:
+            self.indexes.full.append(last)
         await self._queue_flush.flush(thorough=True)
         if self.derivation.derived_offset == self.log.end_offset:
             self._mark_queues()
@@ -224,7 +229,7 @@ class Store(ReadCalls):
     # Writing
 
     def put(self, message: NewMessage) -> Appended:
-        """Append a message; MessageIllegal, DiskFull or StoreClosed when it cannot be.
+        """Append a message; StoreRefusal, DiskFull or StoreClosed when it cannot be.
 
         Under asynchronous flush it can be read when this returns; under synchronous flush when it
         is on disk, with the write buffer when it is committed.
@@ -249,14 +254,36 @@ class Store(ReadCalls):
         if self._is_sync:
             self.log.settle()  # for who does not wait for the disk: a kill shall not lose it
 
-    def wait_flushed(self, end_offset: int) -> asyncio.Future[bool] | None:
-        """For a send that waits for the disk; None when there is nothing to wait for."""
-        flush = self._flush
-        return flush.wait_flushed(end_offset) if isinstance(flush, GroupCommit) else None
+    @property
+    def is_awaited(self) -> bool:
+        """Whether sends wait for the disk or for replicas."""
+        return self._is_sync or self.replicas is not None
+
+    def wait_flushed(self, end_offset: int) -> asyncio.Future[Outcome] | None:
+        """For a send that waits for disk and replicas; None when there is nothing to wait for."""
+        if not self.is_awaited:
+            return None
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Outcome) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, StoreClosed):
+                future.set_exception(outcome)
+                future.exception()  # nobody may be left who asks
+            else:
+                future.set_result(outcome)
+
+        self.when_flushed(end_offset, done)
+        return future
 
     def when_flushed(self, end_offset: int, done: Callable[[Outcome], None]) -> None:
-        """Call back when the disk is certain, at once when nobody waits for it."""
-        flush = self._flush
+        """Call back when disk and replicas are certain, at once when nobody waits for them."""
+        flush, replicas = self._flush, self.replicas
+        if replicas is not None:
+            both = BothWaits(done)
+            replicas.when_replicated(end_offset, both.replicated)
+            done = both.flushed
         if isinstance(flush, GroupCommit):
             flush.when_flushed(end_offset, done)
         else:
@@ -266,7 +293,7 @@ class Store(ReadCalls):
         """Why nothing can be written now; None when it can."""
         if self._state or self.fence.reason is not None:
             return self.fence.reason or self._state
-        return self.refusal
+        return self.standby or self.refusal
 
     @property
     def is_ready(self) -> bool:
@@ -281,9 +308,11 @@ class Store(ReadCalls):
         """Raise StoreClosed or DiskFull unless a message can be put now."""
         if self._state or self.fence.reason is not None:
             raise StoreClosed(self.fence.reason or f"{self.layout.root}: {self._state}")
+        if self.standby is not None:
+            raise StoreClosed(self.standby)
         if self.refusal is not None:
             raise DiskFull(self.refusal)
-        if self._follows_append and self.derivation.derived_offset != self.log.end_offset:
+        if self.follower.follows and self.derivation.derived_offset != self.log.end_offset:
             self.log.settle()
             self.derivation.run(self.log.end_offset)  # DiskFull again, or caught up
 
@@ -302,25 +331,20 @@ class Store(ReadCalls):
 
     def _on_flushed(self, offset: int) -> None:
         if self._is_sync:
-            self.log.set_readable(offset)
-            self._derive_behind(offset)
+            self.derive_readable()
+        self.on_flushed(offset)
 
     def _on_committed(self, offset: int) -> None:
-        self.log.set_readable(offset)
-        self._derive_behind(offset)
+        self.derive_readable()
         self._flush.wake()
-
-    def _derive_behind(self, offset: int) -> None:
-        try:
-            self.derivation.run(offset)
-        except DiskFull as error:
-            log.warning("queues fall behind the log: error=%s", error)
 
     # Changing
 
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of a topic; its records stay in the log. How many queues it had."""
-        return self._remove_queues(self.queues.of_topic(topic))
+        queues = self.queues.of_topic(topic)
+        deleted = {topic: self.derivation.derived_offset} if queues else {}
+        return self._remove_queues(queues, deleted)
 
     def delete_expired(self) -> None:
         """Delete what is old enough in the next rounds, not at the hour of deletion."""
@@ -336,11 +360,13 @@ class Store(ReadCalls):
         """Delete the queues of topics that are not known; how many queues."""
         return sum(self.delete_topic(topic) for topic in self._keeping.unused_topics(known))
 
-    def _remove_queues(self, queues: list[ConsumeQueue]) -> int:
+    def _remove_queues(
+        self, queues: list[ConsumeQueue], deleted: Mapping[str, int] | None = None
+    ) -> int:
+        self._marks.forget(queues, deleted or {})  # first: a crash shall not bring them back
         for queue in queues:
             self.derivation.forget(queue.topic, queue.queue_id)
             self.queues.remove(queue)
-        self._marks.forget(queues)
         return len(queues)
 
     def refuse(self, reason: str | None) -> None:
@@ -351,9 +377,8 @@ class Store(ReadCalls):
     def update(self, settings: StoreSettings) -> None:
         """Use other settings from now on, as far as they can change while running."""
         self.settings = settings
-        self.writing.settings = settings
+        self.writing.set(settings)
         self.reading.set(settings)
-        self.log.writer.record_size_max = settings.record_size_max
         self._flush.settings = self._queue_flush.settings = self._commit.settings = settings
 
     @property

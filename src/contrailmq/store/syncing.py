@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Final
 
-from contrailmq._native import syncer
+from contrailmq._native.store import syncer
 from contrailmq.errors import StoreError
 from contrailmq.store.files import Segment
 

@@ -13,7 +13,8 @@ from contrailmq._native.sql import SqlProgram
 class NewMessage:
     """A message as the broker hands it over; the store adds place, time and checksum.
 
-    ``properties`` is the stored string, already encoded; hosts are 4 or 16 bytes of address and
+    ``properties`` is the stored string, already encoded, and ``suffix`` more of it, which the store
+    puts after it with a separator between them; hosts are 4 or 16 bytes of address and
     four of port, and the IPv6 bits of ``sys_flag`` are set by the store from their lengths.
     ``wait=False`` is the WAIT property: this send does not wait for the disk.
     """
@@ -30,6 +31,7 @@ class NewMessage:
     reconsume_times: int = 0
     prepared_offset: int = 0
     wait: bool = True
+    suffix: bytes = b""
 
 
 class Appended(NamedTuple):

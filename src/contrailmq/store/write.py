@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from contrailmq._native.log import (
+from contrailmq._native.store.log import (
     BAD_BATCH,
+    BAD_BODY,
     BAD_PROPERTIES,
     BAD_SIZE,
     NO_ROOM,
     LogWriter,
     Origin,
 )
-from contrailmq._native.queues import QueueWriter
+from contrailmq._native.store.queues import QueueWriter
 from contrailmq.clock import Clock
-from contrailmq.errors import MessageIllegal, MessageTooLarge
+from contrailmq.errors import MessageTooLarge, StoreRefusal
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.derive import Derivation
 from contrailmq.store.settings import StoreSettings
@@ -53,16 +54,18 @@ class Writing:
         self._origins: dict[tuple[bytes, bytes, bytes], Origin] = {}
         self.on_roll: Callable[[], None] = commit_log.roll
 
+    def set(self, settings: StoreSettings) -> None:
+        """Use other limits from now on."""
+        self.settings = settings
+        self._writer.record_size_max = settings.record_size_max
+        self._writer.body_size_max = settings.message_size_max
+
     def put(self, message: NewMessage) -> Appended:
         """Append one message."""
         queue = self.queue(message.topic, message.queue_id)
         body_size = len(message.body)
-        if body_size > self.settings.message_size_max:
-            raise MessageTooLarge(
-                f"body of {body_size} bytes, at most {self.settings.message_size_max}"
-            )
         writer = self._writer
-        origin = self.origin(message.born_host, message.store_host, b"")
+        origin = self.origin(message.born_host, message.store_host, message.suffix)
         is_counted = message.sys_flag & _TRAN_MASK not in (0x4, 0xC)
         queue_offset = queue.next_offset if is_counted else 0
         for _ in range(2):
@@ -86,7 +89,7 @@ class Writing:
                 break
             self.on_roll()
         if size <= 0:
-            self._refuse(size, len(message.properties), body_size)
+            self._refuse(size, len(message.properties) + len(message.suffix), body_size)
         end = writer.end_offset()
         return Appended(end - size, end, queue_offset, writer.store_ms, size)
 
@@ -98,11 +101,7 @@ class Writing:
         ``message.properties``, if any, is put behind the properties of each.
         """
         if message.sys_flag & _TRAN_MASK:
-            raise MessageIllegal("a batch cannot be part of a transaction")
-        if len(inner) > self.settings.message_size_max:
-            raise MessageTooLarge(
-                f"batch of {len(inner)} bytes, at most {self.settings.message_size_max}"
-            )
+            raise StoreRefusal("a batch cannot be part of a transaction")
         queue = self.queue(message.topic, message.queue_id)
         origin = self.origin(message.born_host, message.store_host, message.properties)
         writer = self._writer
@@ -136,13 +135,13 @@ class Writing:
     def queue(self, topic: str, queue_id: int) -> QueueWriter:
         """The queue a message goes to; its next offset is the message's."""
         if not 0 <= queue_id <= QUEUE_ID_MAX:
-            raise MessageIllegal(f"queue id {queue_id}")
+            raise StoreRefusal(f"queue id {queue_id}")
         name = topic.encode()
         longest = TOPIC_V2_MAX if self.settings.long_topics else TOPIC_V1_MAX
         if not 0 < len(name) <= longest:
-            raise MessageIllegal(f"topic name of {len(name)} bytes, at most {longest}")
+            raise StoreRefusal(f"topic name of {len(name)} bytes, at most {longest}")
         if "/" in topic or topic in (".", "..") or "\0" in topic:
-            raise MessageIllegal(f"topic name {topic!r} cannot be a folder's name")
+            raise StoreRefusal(f"topic name {topic!r} cannot be a folder's name")
         return self._derivation.deriver.find(name, queue_id)
 
     def origin(self, born_host: bytes, store_host: bytes, suffix: bytes) -> Origin:
@@ -153,14 +152,18 @@ class Writing:
             if len(self._origins) >= _ORIGINS_MAX:
                 self._origins.clear()  # a cache: the busy ones are back at once
             if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
-                raise MessageIllegal("a host has 8 or 20 bytes")
+                raise StoreRefusal("a host has 8 or 20 bytes")
             found = self._origins[key] = Origin(born_host, store_host, suffix)
         return found
 
     def _refuse(self, reason: int, properties_size: int, body_size: int) -> None:
         if reason == BAD_PROPERTIES:
-            raise MessageIllegal(
+            raise StoreRefusal(
                 f"properties of {properties_size} bytes, at most {PROPERTIES_MAX} together"
+            )
+        if reason == BAD_BODY:
+            raise MessageTooLarge(
+                f"body of {body_size} bytes, at most {self.settings.message_size_max}"
             )
         if reason == BAD_SIZE:
             raise MessageTooLarge(
@@ -168,6 +171,6 @@ class Writing:
                 f"at most {self.settings.record_size_max} in all"
             )
         if reason == BAD_BATCH:
-            raise MessageIllegal("the batch's lengths do not add up")
+            raise StoreRefusal("the batch's lengths do not add up")
         assert reason == NO_ROOM
         raise MessageTooLarge(f"a record with a body of {body_size} bytes fits no segment")

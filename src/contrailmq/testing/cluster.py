@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import BrokerConf, read_conf
+from contrailmq.broker.config.file import BrokerConf, read_conf
 from contrailmq.client.loop_thread import LoopThread
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ClientError, error_of
@@ -69,6 +69,7 @@ class LocalBroker:
         broker = Broker(
             self._conf.broker,
             self._conf.store,
+            ha_settings=self._conf.ha,
             server_settings=self._conf.server,
             client_settings=self._conf.client,
             network=FaultyNetwork(self.faults),
@@ -233,6 +234,10 @@ class ClusterThread:
     def refuse(self) -> None:
         """All brokers break their connections and take no new ones."""
         self._do(self._cluster.refuse)
+
+    def refuse_one(self, index: int) -> None:
+        """One broker breaks its connections and takes no new ones."""
+        self._do(self._cluster.brokers[index].faults.refuse)
 
     def drop(self) -> None:
         """All brokers lose what comes in."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable
 from typing import Any, cast
 
-from contrailmq.net.network import AsyncioNetwork, Factory, Listener, Network
+from contrailmq.net.accepting import Factory, unlimited
+from contrailmq.net.network import AsyncioNetwork, Listener, Network
 
 _READ_SIZE = 64 * 1024
 
@@ -65,7 +67,13 @@ class FaultyNetwork:
         return await self._network.connect(factory, host, port)
 
     async def listen(
-        self, factory: Factory, host: str, port: int, *, backlog: int = 1024
+        self,
+        factory: Factory,
+        host: str,
+        port: int,
+        *,
+        backlog: int = 1024,
+        room: Callable[[], int] = unlimited,
     ) -> Listener:
         """Listen, with the switches in between."""
         return await self._network.listen(
@@ -73,6 +81,7 @@ class FaultyNetwork:
             host,
             port,
             backlog=backlog,
+            room=room,
         )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from contrailmq.errors import DiskFull, StoreError, StoreLocked
@@ -39,10 +39,12 @@ class SimFiles:
     ) -> None:
         self.capacity = capacity
         self.sync_count = 0
+        self.mappings = 40
         self._memory_size = memory_size
         self.now_ms = now_ms
         self._files: dict[str, _Content] = {}
         self._linked: dict[str, _Content] = {}  # what the folders on disk say
+        self._boots = 1
         self._locks: set[str] = set()
         self._faults: list[tuple[str, str, int]] = []
 
@@ -122,6 +124,23 @@ class SimFiles:
             if posixpath.dirname(name) == path:
                 self._linked[name] = content
 
+    def sync_files(self, paths: Sequence[str]) -> None:
+        """Bring what is in the cache of files to the disk."""
+        for path in paths:
+            content = self._files.get(path)
+            if content is not None:
+                SimSegment(self, path, content, writable=False).sync()
+
+    def sync_disks(self, paths: Sequence[str]) -> bool:
+        """Bring the cache of these files, and all names, to the disk."""
+        self.sync_files(paths)
+        self._linked = dict(self._files)
+        return True
+
+    def mappings_max(self) -> int:
+        """Few, so that files are mapped and unmapped all the time."""
+        return self.mappings
+
     def modified_ms(self, path: str) -> int:
         """Time of the last sync or creation."""
         content = self._files.get(path)
@@ -139,6 +158,10 @@ class SimFiles:
     def memory_size(self) -> int:
         """Bytes of memory of the simulated machine."""
         return self._memory_size
+
+    def boot_id(self) -> bytes:
+        """Another one after each power cut."""
+        return b"boot %d" % self._boots
 
     def lock(self, path: str) -> SimLock:
         """Take a lock file."""
@@ -178,6 +201,7 @@ class SimFiles:
 
     def cut_power(self, rng: random.Random, *, written: float = 0.5) -> None:
         """Lose power. Each dirty page was written back with this probability."""
+        self._boots += 1
         survivors: dict[str, _Content] = {}
         for path in sorted({*self._files, *self._linked}):
             now, before = self._files.get(path), self._linked.get(path)

@@ -26,6 +26,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from contrailmq.net.accepting import Factory, unlimited
+
 Buffer = bytes | bytearray | memoryview
 
 WINDOW_SIZE: Final = 256 * 1024
@@ -129,9 +131,7 @@ class SimHost:
         self.network = network
         self.ip = ip
 
-    async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> asyncio.BaseProtocol:
+    async def connect(self, factory: Factory, host: str, port: int) -> asyncio.BaseProtocol:
         """Connect; refused when nobody listens, no answer at all across a cut."""
         network, target = self.network, self.network.resolve(host)
         await asyncio.sleep(network.pause_s())
@@ -143,6 +143,8 @@ class SimHost:
         if listener is None:
             network.note(f"refused {self.ip} -> {target}:{port}")
             raise ConnectionRefusedError(f"connection refused: {host}:{port}")
+        while listener.room() <= 0:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(TICK_S)
         ours = SimTransport(network, (self.ip, network.take_port()), (target, port))
         theirs = SimTransport(network, (target, port), ours.name)
         ours.other, theirs.other = theirs, ours
@@ -154,17 +156,18 @@ class SimHost:
 
     async def listen(
         self,
-        factory: Callable[[], asyncio.BaseProtocol],
+        factory: Factory,
         host: str,
         port: int,
         *,
         backlog: int = 1024,
+        room: Callable[[], int] = unlimited,
     ) -> SimListener:
         """Listen on a port of this machine, whatever ``host`` says."""
         place = (self.ip, port or self.network.take_port())
         if place in self.network.listeners:
             raise OSError(98, f"address already in use: {place}")
-        listener = SimListener(self.network, place, factory)
+        listener = SimListener(self.network, place, factory, room)
         self.network.listeners[place] = listener
         return listener
 
@@ -173,14 +176,13 @@ class SimListener:
     """A port that is listened on."""
 
     def __init__(
-        self,
-        network: SimNetwork,
-        place: tuple[str, int],
-        factory: Callable[[], asyncio.BaseProtocol],
+        self, network: SimNetwork, place: tuple[str, int], factory: Factory, room: Callable[[], int]
     ) -> None:
-        self._network = network
-        self._place = place
-        self.factory = factory
+        self._network, self._place = network, place
+        self.factory, self.room = factory, room
+
+    def resume(self) -> None:
+        """Who waits for room looks for it in every tick."""
 
     @property
     def port(self) -> int:

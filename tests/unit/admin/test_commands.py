@@ -69,7 +69,7 @@ def test_what_cannot_be_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ClientError, match="illegal characters"):
         shell(topic, "create", "not a name")
     shell(topic, "create", "orders")
-    with pytest.raises(ClientError, match="Say --yes"):
+    with pytest.raises(ClientError, match="pass --yes"):
         shell(topic, "delete", "orders")
     with pytest.raises(ClientError, match="no broker knows the group"):
         shell(group, "show", "nobody")
@@ -215,7 +215,7 @@ def test_files_are_messages(shell: Shell, tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (b"nonsense\n", "line 1 is no JSON"),
+        (b"nonsense\n", "line 1 is not JSON"),
         (b"[1]\n", "line 1 is list"),
         (b'{"tags":"x"}\n', "neither body nor bodyBase64"),
         (b'{"bodyBase64":"*"}\n', "bodyBase64"),

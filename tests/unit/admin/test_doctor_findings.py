@@ -15,11 +15,12 @@ import pytest
 
 from contrailmq import ConsumerSettings, Message, PushConsumer, ReceivedMessage
 from contrailmq import main as command
-from contrailmq.admin import examine_cluster
+from contrailmq.admin.broker_calls import BrokerCalls
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.commands import doctor
-from contrailmq.admin.examine_cluster import examine_brokers
-from contrailmq.admin.findings import Chart, Severity
+from contrailmq.admin.doctor import cluster as examine_cluster
+from contrailmq.admin.doctor.cluster import examine_brokers
+from contrailmq.admin.doctor.findings import Chart, Severity
 from contrailmq.blocking import Producer
 from contrailmq.client.settings import World
 from contrailmq.clock import SystemClock
@@ -130,10 +131,10 @@ def test_a_disk_without_room_for_the_next_file(
     """With a broker whose files are larger than any disk, by its own word."""
     monkeypatch.setattr(examine_cluster, "DISK_PROBLEM", 2.0)
 
-    async def config(self: AdminClient, address: str) -> dict[str, str]:
+    async def config(self: BrokerCalls, address: str) -> dict[str, str]:
         return {"mappedFileSizeCommitLog": str(1 << 60)}
 
-    monkeypatch.setattr(AdminClient, "broker_config", config)
+    monkeypatch.setattr(BrokerCalls, "config", config)
     [found] = _found(start().name_servers, "disk")
     assert found["severity"] == "warning"
     assert "MiB free, and a file of the commit log takes 1,099,511,627,776 MiB" in found["text"]
@@ -179,8 +180,8 @@ def test_what_may_not_be_written(start: Callable[..., ClusterThread]) -> None:
     async def close_both() -> None:
         async with AdminClient(cluster.name_servers) as admin:
             config = TopicConfig(topic_name="closed", perm=4)
-            await admin.create_topic(address, config)
-            await admin.update_broker_config(address, {"brokerPermission": "4"})
+            await admin.topics.create_at(address, config)
+            await admin.brokers.update_config(address, {"brokerPermission": "4"})
 
     asyncio.run(close_both())
     texts = {one["text"]: one for one in _found(cluster.name_servers, "permission")}
@@ -204,7 +205,7 @@ def _beside_a_consumer(cluster: ClusterThread, handle: Handle, check: str, topic
             offsets: dict[int, int] = {}
             while not any(offsets.values()):
                 await asyncio.sleep(0.05)
-                offsets = (await admin.all_offsets(address)).get(f"{topic}@g", {})
+                offsets = (await admin.offsets.table(address)).get(f"{topic}@g", {})
 
     async def scenario() -> list[Finding]:
         is_over = asyncio.Event()

@@ -17,8 +17,8 @@ from contrailmq import Message, PushConsumer, ReceivedMessage
 from contrailmq import main as command
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.commands import doctor
-from contrailmq.admin.examine_uncommitted import Uncommitted, judge
-from contrailmq.admin.findings import Chart, Severity
+from contrailmq.admin.doctor.findings import Chart, Severity
+from contrailmq.admin.doctor.uncommitted import Uncommitted, judge
 from contrailmq.blocking import Producer
 from contrailmq.clock import SystemClock
 from contrailmq.net.client import RemotingClient
@@ -183,7 +183,7 @@ def test_a_queue_that_nobody_reads(cluster: ClusterThread) -> None:
     async def narrow() -> None:
         async with AdminClient(cluster.name_servers) as admin:
             config = TopicConfig(topic_name="orders", read_queue_nums=1, write_queue_nums=2)
-            await admin.create_topic(address, config)
+            await admin.topics.create_at(address, config)
 
     asyncio.run(narrow())
     _send(cluster, queue_id=1)
@@ -199,7 +199,7 @@ def test_a_group_of_which_only_the_name_is_known(cluster: ClusterThread) -> None
 
     async def create() -> None:
         async with AdminClient(cluster.name_servers) as admin:
-            await admin.create_group(address, SubscriptionGroupConfig(group_name="early"))
+            await admin.groups.create_at(address, SubscriptionGroupConfig(group_name="early"))
 
     asyncio.run(create())
     [found] = _found(cluster, "group")

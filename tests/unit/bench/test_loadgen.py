@@ -20,7 +20,7 @@ Run = Callable[..., dict[str, Any]]
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("loadgen") / "loadgen"
     warnings = ["-Wall", "-Wextra", "-Werror"]
-    source = ROOT / "bench" / "loadgen.c"
+    source = ROOT / "bench" / "broker" / "loadgen.c"
     subprocess.run(["cc", "-O2", *warnings, "-o", str(made), str(source)], check=True)
     return made
 

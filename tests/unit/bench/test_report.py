@@ -9,9 +9,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from bench import growth, report
-from bench.brokers import OurBroker
-from bench.cases import CASES, GROUPS
+from bench.broker import growth, report
+from bench.broker.brokers import OurBroker
+from bench.broker.cases import CASES, GROUPS
 from bench.plot import ratio_bars, text_of
 
 Row = dict[str, Any]

@@ -26,9 +26,9 @@ def test_twenty_seconds_of_everything() -> None:
 
 
 def soak(seconds: float) -> dict[str, Any]:
-    """Run ``python -m bench soak``."""
+    """Run ``python -m bench broker.soak``."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "soak", "--seconds", str(seconds)],
+        [sys.executable, "-m", "bench", "broker.soak", "--seconds", str(seconds)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
@@ -49,7 +49,7 @@ def check(found: dict[str, Any]) -> None:
 
 
 def test_a_lost_and_an_unwanted_message_are_seen() -> None:
-    from bench.soak import Ledger
+    from bench.broker.soak import Ledger
 
     sent = bytearray([1, 1, 0, 1, 1])  # 2 failed to be sent
     odd = Ledger(lambda number: number % 2 == 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contrailmq.broker.config_files import ConfigFile
+from contrailmq.broker.config.saved_file import ConfigFile
 from contrailmq.errors import ConfigError
 from contrailmq.store.files import OsFiles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contrailmq.broker.locks import LOCK_LIFE_MS, QueueLocks
+from contrailmq.broker.tables.locks import LOCK_LIFE_MS, QueueLocks
 from contrailmq.errors import SystemBusy
 from contrailmq.protocol.queue import MessageQueue
 

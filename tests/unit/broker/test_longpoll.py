@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from contrailmq.broker.longpoll import TURN_MAX, LongPolls, Waiter
+from contrailmq.broker.services.longpoll import TURN_MAX, LongPolls, Waiter
 from contrailmq.errors import SystemBusy
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contrailmq.broker.offsets import OffsetTable
+from contrailmq.broker.tables.offsets import OffsetTable
 from contrailmq.errors import SystemBusy
 
 

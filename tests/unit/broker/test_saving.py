@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from contrailmq.broker.saving import REST, REST_S_MAX, Saving
+from contrailmq.broker.config.saving import REST, REST_S_MAX, Saving
 from contrailmq.testing.sim import SimLoop, simulate
 
 

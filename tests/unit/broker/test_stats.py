@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contrailmq.broker.counters import Counters
-from contrailmq.broker.stats import SAMPLE_INTERVAL_MS, Stats
+from contrailmq.broker.services.stats import SAMPLE_INTERVAL_MS, Stats
+from contrailmq.broker.tables.counters import Counters
 
 
 def _stats() -> tuple[Counters, Stats]:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from contrailmq.broker import permission
-from contrailmq.broker.consumers import ConsumerTable, Membership
-from contrailmq.broker.filter_file import decode_filters, encode_filters
-from contrailmq.broker.filters import ConsumerFilters
-from contrailmq.broker.groups import INSTALLED_GROUPS, GroupTable
+from contrailmq.broker.config import permission
+from contrailmq.broker.config.saving import Saving, load_tables
+from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.producers import ProducerTable
-from contrailmq.broker.revision import Revision
-from contrailmq.broker.saving import Saving, load_tables
-from contrailmq.broker.settings import BrokerSettings
-from contrailmq.broker.topics import TopicTable, check_sendable
+from contrailmq.broker.tables.consumers import ConsumerTable, Membership
+from contrailmq.broker.tables.filter_file import decode_filters, encode_filters
+from contrailmq.broker.tables.filters import ConsumerFilters
+from contrailmq.broker.tables.groups import INSTALLED_GROUPS, GroupTable
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.producers import ProducerTable
+from contrailmq.broker.tables.revision import Revision
+from contrailmq.broker.tables.topics import TopicTable, check_sendable
 from contrailmq.errors import NoPermission, SystemBusy, SystemFailure
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.bodies.topic import TopicConfig

@@ -23,8 +23,8 @@ from contrailmq import (
 from contrailmq.client.consumer.delivery import going_on
 from contrailmq.client.consumer.member import CLUSTERING, Member
 from contrailmq.client.consumer.puller import Puller, PullWish
+from contrailmq.client.consumer.queue_work import Inbox, QueueWork
 from contrailmq.client.consumer.subscription import start_position
-from contrailmq.client.consumer.work import Inbox, QueueWork
 from contrailmq.client.offset_store import NOT_FOUND
 from contrailmq.errors import ClientError
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData

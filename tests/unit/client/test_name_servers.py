@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from tests.sim.test_client import NAMESRV, Sim, run
 from contrailmq import ClientSettings, Message, Producer
 from contrailmq.client.settings import World
 from contrailmq.errors import ClientError, NetworkError
-from contrailmq.net.network import Factory, Listener, Network
+from contrailmq.net.accepting import Factory, unlimited
+from contrailmq.net.network import Listener, Network
 from contrailmq.testing.cluster import LocalCluster
 
 
@@ -86,9 +87,15 @@ class Resolver:
         return await self._network.connect(factory, self.table.get(host, host), port)
 
     async def listen(
-        self, factory: Factory, host: str, port: int, *, backlog: int = 1024
+        self,
+        factory: Factory,
+        host: str,
+        port: int,
+        *,
+        backlog: int = 1024,
+        room: Callable[[], int] = unlimited,
     ) -> Listener:
-        return await self._network.listen(factory, host, port, backlog=backlog)
+        return await self._network.listen(factory, host, port, backlog=backlog, room=room)
 
 
 def test_a_name_that_moves_is_resolved_again(tmp_path: Path) -> None:

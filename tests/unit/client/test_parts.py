@@ -8,20 +8,21 @@ import datetime
 import json
 import pathlib
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
 from contrailmq.client import names
 from contrailmq.client.access import Credentials, name_server_list
 from contrailmq.client.acl import sign
-from contrailmq.client.batching import split_receipt
-from contrailmq.client.budget import Budget
 from contrailmq.client.consumer.mismatch import compare
 from contrailmq.client.consumer.subscription import Sql, start_position, subscriptions
 from contrailmq.client.message import Message, Receipt, delay_level
 from contrailmq.client.name_servers import NameServers, discover
 from contrailmq.client.offset_store import LocalOffsets, decode_offsets, encode_offsets
-from contrailmq.client.outgoing import Packer
+from contrailmq.client.producer.batching import split_receipt
+from contrailmq.client.producer.budget import Budget
+from contrailmq.client.producer.outgoing import Packer
 from contrailmq.client.routes import (
     inherited,
     publish_route,
@@ -160,21 +161,21 @@ def test_a_message_is_packed_as_java_packs_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "text"),
+    ("make", "text"),
     [
-        (Message("T", b""), "at least 1"),
-        (Message("T", "text"), "encode text"),  # type: ignore[arg-type]
-        (Message("", b"x"), "cannot be used"),
-        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "belongs to the broker"),
-        (Message("T", b"x", properties={"TAGS": "x"}), "RocketMQ's own"),
-        (Message("T", b"x", properties={"a": "\x01"}), "separators"),
-        (Message("T", b"x", delay_level=19), "1 to 18"),
-        (Message("T", b"x" * 5_000_000), "at most 4194304"),
+        (lambda: Message("T", b""), "at least 1"),
+        (lambda: Message("T", "text"), "encode text"),  # type: ignore[arg-type]
+        (lambda: Message("", b"x"), "cannot be used"),
+        (lambda: Message("SCHEDULE_TOPIC_XXXX", b"x"), "belongs to the broker"),
+        (lambda: Message("T", b"x", properties={"TAGS": "x"}), "RocketMQ's own"),
+        (lambda: Message("T", b"x", properties={"a": "\x01"}), "separators"),
+        (lambda: Message("T", b"x", delay_level=19), "0 to 18"),
+        (lambda: Message("T", b"x" * 5_000_000), "at most 4194304"),
     ],
 )
-def test_what_cannot_be_sent_says_why(message: Message, text: str) -> None:
+def test_what_cannot_be_sent_says_why(make: Callable[[], Message], text: str) -> None:
     with pytest.raises(ClientError, match=text):
-        packer().pack(message)
+        packer().pack(make())
 
 
 def test_a_batch_has_one_topic_and_no_delays() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from contrailmq import Message, Producer, PushConsumer
 from contrailmq.broker.app import Broker
-from contrailmq.broker.conf import read_conf
+from contrailmq.broker.config.file import read_conf
 from contrailmq.client.settings import World
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ContrailError

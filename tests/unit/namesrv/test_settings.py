@@ -171,7 +171,7 @@ def test_a_kv_file_of_the_original_is_read() -> None:
     kv = KvConfig()
     kv.load(b'{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"},"N":{}}}')
     assert kv.find("ORDER_TOPIC_CONFIG", "T") == "broker-a:4"
-    assert kv.namespace("N") is not None
+    assert kv.namespace("N") is None, "nothing is in it"
     assert kv.namespace("M") is None
     again = KvConfig()
     again.load(kv.encode())
@@ -191,3 +191,23 @@ def test_values_are_bounded() -> None:
     assert kv.delete("n", "a")
     assert not kv.delete("n", "a")
     kv.put("n", "c", "3")
+
+
+def test_all_values_together_are_bounded_and_no_namespace_is_left_over() -> None:
+    kv = KvConfig(whole_size_max=30)
+    for number in range(1000):
+        kv.put(f"n{number}", "key", "value")
+        assert kv.delete(f"n{number}", "key")
+    assert b"n1" not in kv.encode()
+    kv.put("n", "key", "x" * 20)
+    with pytest.raises(SystemFailure, match="all values have 24 characters, at most 30"):
+        kv.put("m", "key", "value")
+    kv.put("n", "key", "x" * 26)
+    with pytest.raises(SystemFailure, match="all values have 30 characters, at most 30"):
+        kv.put("n", "key", "x" * 27)
+    again = KvConfig(whole_size_max=30)
+    again.load(kv.encode())
+    with pytest.raises(SystemFailure, match="all values have 30 characters"):
+        again.put("n", "k", "")
+    assert again.delete("n", "key")
+    again.put("n", "key", "x" * 26)

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrailmq._native.records import STOP_END, scan_records
+from contrailmq._native import record
 from contrailmq.protocol.message import encode_record
 from testkit.builds import BUILDS, native_module
+from testkit.record_walk import walk_records
 
 HOST = bytes.fromhex("7f00000100002a9f")
 
 
 @pytest.fixture(params=BUILDS, scope="module")
 def arrow(request: pytest.FixtureRequest) -> Any:
-    return native_module("arrow", pure=request.param == "pure")
+    return native_module("spark.arrow", pure=request.param == "pure")
 
 
 def _record(offset: int, size: int) -> bytes:
@@ -52,14 +53,9 @@ ANSWERS = st.lists(
 def _slow(data: bytes, spans: list[tuple[int, int, int]]) -> list[int]:
     found = []
     for start, end, limit in spans:
-        positions = array("q", bytes(8 * 64))
-        count, _, reason = scan_records(data, start, end, positions)
-        assert reason == STOP_END
-        found += [
-            position
-            for position in positions[:count]
-            if int.from_bytes(data[position + 20 : position + 28], "big") < limit
-        ]
+        positions, _, reason = walk_records(data, start, end)
+        assert reason == record.END
+        found += [position for position in positions if record.queue_offset(data, position) < limit]
     return found
 
 

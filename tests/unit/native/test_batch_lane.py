@@ -6,32 +6,17 @@ from typing import Any
 
 import pytest
 
-from contrailmq._native.batch_lane import BatchLane
-from contrailmq._native.lane import FULL, MORE, OTHER, LaneTopic
-from contrailmq._native.log import LogWriter, Origin
-from contrailmq._native.queues import QueueWriter
+from contrailmq._native.lanes.batch import BatchLane
+from contrailmq._native.lanes.send import FULL, MORE, OTHER
+from contrailmq._native.store.log import LogWriter, Origin
 from contrailmq.protocol.batch import BatchMessage, encode_batch
 from contrailmq.protocol.command import Command, decode
 from contrailmq.protocol.frame import FrameDecoder
 from contrailmq.protocol.message import decode_records
+from testkit.lanes import FIELDS, HOST, TIME_MS, OneTopic, lane_inputs
 
-HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
-PARTS = {
-    "1": b'{"code":0 ,"extFields":{"queueId":"',
-    "2": b'","transactionId":"',
-    "3": b'","msgId":"',
-    "4": b'","MSG_REGION":"R","queueOffset":"',
-    "5": b'"},"flag":1,"language":"PYTHON","opaque":',
-    "6": b',"serializeTypeCurrentRPC":"JSON","version":453}',
-    "binary": b"",
-    "language": b"\x03",
-    "version": b"\x01\xc5",
-}
-FIELDS = {
-    "a": "producers", "b": "orders", "c": "TBW102", "d": "4", "e": "1", "f": "0",
-    "g": "1700000000000", "h": "7", "i": "WAIT\x01true\x02UNIQ_KEY\x017F0001\x02TAGS\x01Ä",
-    "j": "0", "k": "false", "m": "true",
-}  # fmt: skip
+TEXT = "WAIT\x01true\x02UNIQ_KEY\x017F0001\x02TAGS\x01Ä"
+BATCH_FIELDS = {**FIELDS, "i": TEXT, "m": "true"}
 THREE = encode_batch([BatchMessage(b"one", b"a\x01b\x02"), BatchMessage(b"two"), BatchMessage(b"")])
 
 
@@ -40,42 +25,28 @@ class World:
 
     def __init__(self, size: int = 1 << 21) -> None:
         self.segment = bytearray(size)
-        self.log = LogWriter(1 << 16)
+        self.log = LogWriter(1 << 16, 1 << 20)
         self.log.attach(self.segment, 4096, 0)
-        self.log.store_ms = 1700000000123
-        self.asked: list[bytes] = []
-        self.is_refused = False
-        self.made = 0
-        self.lane = BatchLane(self.log, self, HOST, 1 << 20, PARTS)
+        self.log.store_ms = TIME_MS
+        self.host = OneTopic()
+        self.lane = BatchLane(self.host, lane_inputs(self.log))
         self.origin = Origin(HOST, HOST, b"not used\x01here\x02")
-
-    def decide(self, topic: bytes) -> LaneTopic | None:
-        return LaneTopic(topic, 4) if topic in (b"orders", b"o" * 128) else None
-
-    def queue(self, topic: bytes, queue_id: int) -> QueueWriter:
-        return QueueWriter(None, topic, queue_id)
-
-    def batch_origin(self, text: bytes, born_host: bytes) -> Origin | None:
-        self.asked.append(text)
-        return None if self.is_refused else Origin(born_host, HOST, text + b"CLUSTER\x01C\x02")
-
-    def unique_key(self) -> bytes:
-        self.made += 1
-        return b"MADE%d" % self.made
 
     def run(self, *frames: bytes) -> int:
         buffer = bytearray(b"".join(frames))
-        return int(self.lane.run(buffer, 0, len(buffer), self.origin))
+        return int(self.lane.take(buffer, 0, len(buffer), self.origin))
 
     def answers(self) -> list[Command]:
-        return [decode(frame) for frame in FrameDecoder().feed(self.lane.reply())]
+        return [decode(frame) for frame in FrameDecoder().feed(self.lane.answers.take())]
 
     def records(self) -> list[Any]:
         return decode_records(bytes(self.segment[: self.log.position]))
 
 
 def send(opaque: int = 5, *, body: bytes = THREE, code: int = 320, **changes: str) -> bytes:
-    fields = {name: value for name, value in {**FIELDS, **changes}.items() if value != "absent"}
+    fields = {
+        name: value for name, value in {**BATCH_FIELDS, **changes}.items() if value != "absent"
+    }
     return Command(code, fields=fields, body=body, opaque=opaque).encode()
 
 
@@ -97,7 +68,9 @@ def test_batches_become_records_and_one_answer_each() -> None:
     behind = "WAIT\x01true\x02TAGS\x01Ä\x02CLUSTER\x01C\x02".encode()
     assert records[0].properties_bytes == b"a\x01b\x02" + behind
     assert records[1].properties_bytes == behind
-    assert world.asked == ["WAIT\x01true\x02TAGS\x01Ä\x02".encode()], "asked once, then known"
+    assert world.host.asked[1:] == ["WAIT\x01true\x02TAGS\x01Ä\x02".encode()], (
+        "asked once, then known"
+    )
     (topic,) = world.lane.take_touched()
     assert [topic.take(n)[0] for n in range(4)] == [6, 6, 3, 3]
 
@@ -118,9 +91,9 @@ def test_a_batch_without_a_unique_key_is_answered_with_a_new_one(text: str) -> N
 
 def test_nobody_waits_for_the_key_of_a_batch_that_wants_no_answer() -> None:
     world = World()
-    command = Command(320, fields={**FIELDS, "i": ""}, body=THREE, opaque=1, flag=2)
+    command = Command(320, fields={**BATCH_FIELDS, "i": ""}, body=THREE, opaque=1, flag=2)
     assert world.run(command.encode()) == len(command.encode())
-    assert (len(world.records()), world.made, world.answers()) == (3, 0, [])
+    assert (len(world.records()), world.host.made, world.answers()) == (3, 0, [])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +132,7 @@ def test_torn_and_oversized_bodies_are_left(body: bytes) -> None:
 
 def test_what_the_handler_refuses_is_left_to_it() -> None:
     world = World()
-    world.is_refused = True
+    world.host.is_refused = True
     assert world.run(send()) == 0
     assert world.log.position == 0
 
@@ -181,7 +154,7 @@ def test_a_full_reply_buffer_ends_the_run_and_nothing_is_lost() -> None:
     buffer = bytearray(b"".join(frames))
     position, answers, turns = 0, [], 0
     while position < len(buffer):
-        position = world.lane.run(buffer, position, len(buffer), world.origin)
+        position = world.lane.take(buffer, position, len(buffer), world.origin)
         assert position == len(buffer) or world.lane.ended == FULL
         answers += world.answers()
         turns += 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contrailmq.client.process_queue import ProcessQueue
 from testkit.builds import BUILDS, native_module
 
-MODULES = {build: native_module("delivery", pure=build == "pure") for build in BUILDS}
+MODULES = {build: native_module("client.delivery", pure=build == "pure") for build in BUILDS}
 ACTS = ("plain", "async", "value", "async value", "waits", "object", "raises", "async raises",
         "retry", "async retry")  # fmt: skip
 STOPS = {"waits", "object", "raises", "async raises", "retry", "async retry"}

@@ -13,7 +13,7 @@ SIZE_MAX = 10
 
 @pytest.fixture(params=BUILDS)
 def module(request: pytest.FixtureRequest) -> Any:
-    return native_module("held", pure=request.param == "pure")
+    return native_module("lanes.held", pure=request.param == "pure")
 
 
 class Host:

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrailmq._native.arrow import find_records
+from contrailmq._native.spark.arrow import find_records
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command, decode
 from contrailmq.protocol.message import decode_record, encode_record
 from testkit.builds import BUILDS, native_module
 
-MODULES = {name: native_module("pulls", pure=name == "pure") for name in BUILDS}
-ANSWERS = {MODULES[name]: native_module("answers", pure=name == "pure") for name in BUILDS}
+MODULES = {name: native_module("spark.pulls", pure=name == "pure") for name in BUILDS}
+ANSWERS = {MODULES[name]: native_module("spark.answers", pure=name == "pure") for name in BUILDS}
 # What a compiled class offers to compiled callers alone, the plain build needs of its own kind.
-ANSWERS[MODULES["pure"]].RequestScan = native_module("request", pure=True).RequestScan  # type: ignore[attr-defined]
+ANSWERS[MODULES["pure"]].RequestScan = native_module("net.request", pure=True).RequestScan  # type: ignore[attr-defined]
 MODULES["pure"].Body = ANSWERS[MODULES["pure"]].Body  # type: ignore[attr-defined]
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
 

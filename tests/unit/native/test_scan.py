@@ -16,7 +16,7 @@ NO_DOUBT = (1 << 63) - 1
 
 @pytest.fixture(params=BUILDS)
 def scan(request: pytest.FixtureRequest) -> ModuleType:
-    return native_module("scan", pure=request.param == "pure")
+    return native_module("store.scan", pure=request.param == "pure")
 
 
 def _record(offset: int, *, body: bytes = b"hello", properties: bytes = b"TAGS\x01A\x02") -> bytes:

@@ -12,14 +12,12 @@ from collections.abc import Callable
 
 import pytest
 
-from contrailmq._native.lane import LaneTopic, SendLane
-from contrailmq._native.log import LogWriter, Origin
-from contrailmq._native.queues import QueueWriter
-from contrailmq.broker.lane import _answer_parts
+from contrailmq._native.lanes.send import SendLane
+from contrailmq._native.store.log import LogWriter, Origin
 from contrailmq.protocol.command import Command, decode
 from contrailmq.protocol.frame import FrameDecoder
+from testkit.lanes import HOST, OneTopic, lane_inputs
 
-HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 MESSAGES = 512
 
 
@@ -31,16 +29,6 @@ def best_of(work: Callable[[], object], *, times: int = 7) -> float:
         work()
         best = min(best, time.thread_time() - began)
     return best
-
-
-class Host:
-    """One topic with four queues."""
-
-    def decide(self, topic: bytes) -> LaneTopic:
-        return LaneTopic(topic, 4)
-
-    def queue(self, topic: bytes, queue_id: int) -> QueueWriter:
-        return QueueWriter(None, topic, queue_id)
 
 
 def requests() -> bytearray:
@@ -62,16 +50,15 @@ def test_the_send_lane_does_all_of_a_send_faster_than_its_header_is_decoded() ->
     buffer = requests()
     segment = bytearray(8 << 20)
     log = LogWriter(1 << 20)
-    added = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
-    lane = SendLane(log, Host(), HOST, 1 << 20, _answer_parts(added))
+    lane = SendLane(OneTopic(), lane_inputs(log))
     origin = Origin(HOST, HOST, b"CLUSTER\x01C\x02")
 
     def run_lane() -> None:
         log.attach(segment, 0, 0)
         position = 0
         while position < len(buffer):
-            position = lane.run(buffer, position, len(buffer), origin)
-            lane.reply()
+            position = lane.take(buffer, position, len(buffer), origin)
+            lane.answers.take()
 
     def decode_only() -> None:
         for frame in FrameDecoder().feed(buffer):

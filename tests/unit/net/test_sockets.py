@@ -13,11 +13,11 @@ import pytest
 
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConnectFailed, ConnectionLost, NetworkError
+from contrailmq.net.accepting import ACCEPTS_A_TURN
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.loop import loop_factory, run
-from contrailmq.net.network import EARS
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.protocol.command import Command
@@ -68,7 +68,10 @@ async def _pair(host: str = "127.0.0.1") -> tuple[Server, RemotingClient, str]:
 def test_connections_that_come_together_are_taken_together(runs: Any) -> None:
     async def scenario() -> None:
         server, client, _ = await _pair()
-        peers = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(2 * EARS)]
+        peers = [
+            socket.create_connection(("127.0.0.1", server.port), 5)
+            for _ in range(2 * ACCEPTS_A_TURN)
+        ]
         turns = taken = 0
         while taken < len(peers):
             await asyncio.sleep(0)
@@ -78,7 +81,7 @@ def test_connections_that_come_together_are_taken_together(runs: Any) -> None:
             peer.close()
         await client.aclose()
         await server.aclose()
-        with pytest.raises(ConnectionRefusedError):  # no ear is left
+        with pytest.raises(ConnectionRefusedError):  # nothing listens any more
             socket.create_connection(("127.0.0.1", server.port), 5)
         assert turns <= 10  # or those that came first would keep the others waiting
 

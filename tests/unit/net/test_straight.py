@@ -86,8 +86,8 @@ def runs(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]]
 def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both builds of what reads."""
     is_pure = request.param == "pure"
-    monkeypatch.setattr(connection_module, "Reads", native_module("reads", pure=is_pure).Reads)
-    monkeypatch.setattr(endpoint_module, "Turns", native_module("turns", pure=is_pure).Turns)
+    monkeypatch.setattr(connection_module, "Reads", native_module("net.reads", pure=is_pure).Reads)
+    monkeypatch.setattr(endpoint_module, "Turns", native_module("net.turns", pure=is_pure).Turns)
     return str(request.param)
 
 

@@ -34,10 +34,10 @@ class World:
 
     def __init__(self, build: str, stack: ExitStack) -> None:
         is_pure = build == "pure"
-        self._make = native_module("reads", pure=is_pure).Reads
+        self._make = native_module("net.reads", pure=is_pure).Reads
         self._shared = bytearray(4096)
         self._stack = stack
-        self.turns = native_module("turns", pure=is_pure).Turns(lambda: 7.5)
+        self.turns = native_module("net.turns", pure=is_pure).Turns(lambda: 7.5)
         stack.callback(self.turns.close)
         self.lane = Echo()
         self.said: list[tuple[str, Any]] = []

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from contrailmq.errors import ConfigError
-from contrailmq.pipelines import charts, message_report
-from contrailmq.pipelines.audit_page import page
+from contrailmq.pipelines import message_report
+from contrailmq.pipelines.audit import charts
+from contrailmq.pipelines.audit.page import page
 from contrailmq.pipelines.local import _silenced, reason, terminable, without_log
 from contrailmq.pipelines.main import main, parser
 from contrailmq.pipelines.progress import Progress, Stop

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contrailmq._native import records as native_records
-from contrailmq.errors import CorruptRecord, RemoteProtocolError
+from contrailmq._native.spark import place as parts
+from contrailmq.errors import CorruptRecord
 from contrailmq.protocol import columns
 from contrailmq.protocol.columns import (
     COLUMNS,
@@ -30,6 +30,7 @@ from contrailmq.protocol.message import Record, decode_record, encode_record
 from contrailmq.protocol.properties import RESERVED_PROPERTIES
 from testkit.builds import BUILDS, native_module
 from testkit.golden import StoreDirectory, store_directories
+from testkit.record_walk import record_positions
 
 HOST = bytes.fromhex("7f00000100002a9f")
 FIELDS: dict[str, Any] = {
@@ -50,7 +51,9 @@ FIELDS: dict[str, Any] = {
 @pytest.fixture(params=BUILDS)
 def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("arrow", "arrow_fill"):
-        monkeypatch.setattr(columns, name, native_module(name, pure=request.param == "pure"))
+        monkeypatch.setattr(
+            columns, name, native_module(f"spark.{name}", pure=request.param == "pure")
+        )
     return str(request.param)
 
 
@@ -125,9 +128,7 @@ def check(data: bytes, positions: list[int]) -> None:
 
 
 def positions_of(data: bytes) -> list[int]:
-    positions = array("q", bytes(8 * 4096))
-    count, _, _ = native_records.scan_records(data, 0, len(data), positions)
-    return list(positions[:count])
+    return record_positions(data)
 
 
 @pytest.mark.parametrize("store", store_directories(), ids=lambda store: store.name)
@@ -185,13 +186,13 @@ def test_compressed_bodies_between_others(build: str) -> None:
     data = b"".join(map(bytes, records))
     check(data, positions_of(data))
     small = RecordColumns(["body"], body_size_max=100)
-    with pytest.raises(RemoteProtocolError, match="grows beyond 100 bytes"):
+    with pytest.raises(CorruptRecord, match="grows beyond 100 bytes"):
         small.read(data, positions_of(data))
     # Without the body nothing has to be decompressed.
     broken = encode_record(**{**FIELDS, "body": b"no zlib", "sys_flag": 1})
     found = RecordColumns(["tags"], body_size_max=100).read(broken, [0])
     assert Read(found).values("tags") == ["a"]
-    with pytest.raises(RemoteProtocolError, match="ZLIB body of 7 bytes"):
+    with pytest.raises(CorruptRecord, match="ZLIB body of 7 bytes"):
         RecordColumns(["body"]).read(broken, [0])
 
 
@@ -356,8 +357,8 @@ def test_a_shape_is_kept_for_the_next_reading(build: str) -> None:
 
 def test_the_quick_ways_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand records of one kind are not split one by one, and hardly matched."""
-    arrow = native_module("arrow", pure=True)
-    fill = native_module("arrow_fill", pure=True)
+    arrow = native_module("spark.arrow", pure=True)
+    fill = native_module("spark.arrow_fill", pure=True)
     calls: list[str] = []
     for name in ("_fit", "_match", "_split"):
         monkeypatch.setattr(arrow.Survey, name, _counted(vars(arrow.Survey)[name], calls))
@@ -490,13 +491,13 @@ def test_what_is_odd_or_damaged_in_a_later_block(build: str) -> None:
 
 
 def test_columns_without_room_are_refused(build: str) -> None:
-    arrow = native_module("arrow", pure=build == "pure")
-    fill = native_module("arrow_fill", pure=build == "pure")
+    arrow = native_module("spark.arrow", pure=build == "pure")
+    fill = native_module("spark.arrow_fill", pure=build == "pure")
     survey = arrow.Survey([b"KEYS"])
     assert not survey.more()
     survey.begin(bytes(encode_record(**FIELDS)), array("q", [0]))
     assert survey.more()
-    for column in (fill.Ints(arrow.AT, 12), fill.Longs(arrow.AT, 20, 1), fill.Hits(0)):
+    for column in (fill.Ints(0, 12), fill.Longs(0, 20, 1), fill.Hits(0)):
         with pytest.raises(ValueError, match="no room for 1 rows"):
             column.add(survey)
     for number in (-1, 1):
@@ -504,13 +505,13 @@ def test_columns_without_room_are_refused(build: str) -> None:
         column.begin(1)
         with pytest.raises(ValueError, match=f"column {number} of 1"):
             column.add(survey)
-    topics = fill.Spans(arrow.TOPIC_AT)
+    topics = fill.Spans(parts.TOPIC)
     topics.add(survey)  # texts get room when they need it
     topics.add(survey)
     assert [bytes(part) for part in topics.take()] == [array("i", [0, 1, 2]).tobytes(), b"TT"]
     if build == "pure":
         vars(fill)["_SIZE_MAX"] = 11
-        bodies = fill.Spans(arrow.BODY_AT)
+        bodies = fill.Spans(parts.BODY)
         bodies.add(survey)
         bodies.add(survey)
         with pytest.raises(ValueError, match="column of 15 bytes, at most 11"):
@@ -637,3 +638,52 @@ def arrow_text(pa: Any, column: TextColumn, count: int, kind: Any) -> Any:
     validity = None if column.validity is None else pa.py_buffer(column.validity)
     buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     return pa.Array.from_buffers(kind, count, buffers, column.gap_count)
+
+
+def _with_bad() -> tuple[bytes, array[int]]:
+    """Five records: the second has a wrong checksum, the fourth a body that is no zlib."""
+    pieces = [
+        encode_record(
+            **{**FIELDS, "body": b"body %d" % number, "queue_offset": number},
+            sys_flag=1 if number == 3 else 0,
+        )
+        for number in range(5)
+    ]
+    pieces[1][88 + 5] = ord("9")
+    starts, at = array("q"), 0
+    for piece in pieces:
+        starts.append(at)
+        at += len(piece)
+    return b"".join(pieces), starts
+
+
+def test_a_body_that_cannot_be_opened_fails_with_its_place(build: str) -> None:
+    with pytest.raises(CorruptRecord, match=r"topic T queue 3 offset 1: .*checksum.*onBadMessage"):
+        RecordColumns(["body"]).read(*_with_bad())
+
+
+@pytest.mark.parametrize("on_bad", ["report", "skip"])
+def test_bodies_that_cannot_be_opened_are_reported_or_skipped(build: str, on_bad: str) -> None:
+    reader = RecordColumns(["queue_offset", "body", "properties"], on_bad=on_bad)
+    noted: list[str] = []
+    reader.on_bad_message = lambda place, reason: noted.append(place)
+    found = reader.read(*_with_bad())
+    assert noted == [f"topic T queue 3 offset {offset}" for offset in (1, 3)]
+    offsets, bodies = found["queue_offset"], found["body"]
+    assert isinstance(offsets, NumberColumn) and isinstance(bodies, TextColumn)
+    kept = [0, 1, 2, 3, 4] if on_bad == "report" else [0, 2, 4]
+    assert reader.row_count == len(kept)
+    assert list(array("q", bytes(offsets.data)[: 8 * len(kept)])) == kept
+    whole = b"".join(b"body %d" % number for number in (0, 2, 4))
+    ends = array("i", bytes(bodies.offsets)[: 4 * len(kept) + 4])
+    assert bytes(bodies.data)[: ends[-1]] == whole
+    properties = found["properties"]
+    assert isinstance(properties, MapColumn)
+    names = bytes(properties.names.data)
+    assert names.count(b"BAD_MESSAGE") == (2 if on_bad == "report" else 0)
+
+
+def test_without_the_body_nothing_is_checked(build: str) -> None:
+    reader = RecordColumns(["queue_offset"])
+    reader.read(*_with_bad())
+    assert reader.row_count == 5

@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 import mmap
 import pickle
+import struct
 from typing import Any
 
 import pytest
 
+from contrailmq._native import record
 from contrailmq.errors import CorruptRecord, LocalProtocolError, RemoteProtocolError
 from contrailmq.protocol.batch import BatchMessage, decode_batch, encode_batch
 from contrailmq.protocol.filter.tags import build_subscription, parse_tags
 from contrailmq.protocol.message import (
-    BLANK_MAGIC,
     Record,
     decode_record,
     decode_records,
-    encode_blank,
     encode_record,
 )
 
@@ -101,10 +101,9 @@ def test_the_reason_and_the_place_are_told() -> None:
     with pytest.raises(RemoteProtocolError, match=f"checksum, at {len(SAMPLE)}"):
         decode_records(SAMPLE + broken, check_crc=True)
     with pytest.raises(CorruptRecord, match="a blank record"):
-        decode_record(encode_blank(64) + bytes(56))
+        decode_record(struct.pack(">II", 64, record.MAGIC_BLANK) + bytes(56))
     with pytest.raises(CorruptRecord, match="nothing was written here"):
         decode_record(bytes(64))
-    assert BLANK_MAGIC.to_bytes(4, "big") in encode_blank(8)
 
 
 @pytest.mark.parametrize(

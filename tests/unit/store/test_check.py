@@ -12,9 +12,9 @@ import pytest
 
 from contrailmq.admin.commands.store import main
 from contrailmq.errors import StoreError
-from contrailmq.store.check import check
-from contrailmq.store.findings import Report, Severity
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.check import check
+from contrailmq.store.offline.findings import Report, Severity
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import NewMessage

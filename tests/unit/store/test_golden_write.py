@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contrailmq._native import scan
+from contrailmq._native.store import scan
 from contrailmq.settings import parse_properties, read
 from contrailmq.store.files import OsFiles
 from contrailmq.store.settings import StoreSettings

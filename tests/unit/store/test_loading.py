@@ -235,7 +235,7 @@ def test_a_thread_has_room_for_any_number_of_orders(tmp_path: Path) -> None:
 
 @pytest.fixture(params=BUILDS)
 def native(request: pytest.FixtureRequest) -> ModuleType:
-    return native_module("loader", pure=request.param == "pure")
+    return native_module("store.loader", pure=request.param == "pure")
 
 
 def test_orders_are_carried_out_in_turn(native: ModuleType, tmp_path: Path) -> None:

@@ -459,13 +459,13 @@ def test_hashes_are_javas(loops: SimpleNamespace, version: str) -> None:
             data = row["text"].encode()
         except UnicodeEncodeError:
             continue  # half a surrogate pair is not text
-        value = loops.index.java_hash(data or b"\0", 0, len(data), 0)
+        value = loops.hashing.java_hash(data or b"\0", 0, len(data), 0)
         assert value == row["hashCode"] & 0xFFFFFFFF
         assert loops.index.key_hash(value) == row["indexKeyHash"]
         for cut in range(len(data)):
-            with_seed = loops.index.java_hash(data, 0, cut, 0) if data[:cut].isascii() else None
+            with_seed = loops.hashing.java_hash(data, 0, cut, 0) if data[:cut].isascii() else None
             if with_seed is not None:
-                assert loops.index.java_hash(data, cut, len(data), with_seed) == value
+                assert loops.hashing.java_hash(data, cut, len(data), with_seed) == value
 
 
 def test_an_index_finds_what_was_put_newest_first(loops: SimpleNamespace) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from contrailmq.errors import StoreClosed
+from contrailmq.store import flush
+from contrailmq.store.files import OsFiles
 from contrailmq.store.flush import SYNC_MANY, SYNC_THREADS, Fence, blocking
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
@@ -42,7 +46,13 @@ async def opened(files: SimFiles) -> Store:
     return store
 
 
-def test_a_clean_stop_makes_every_queue_certain() -> None:
+@pytest.mark.parametrize("whole_disk", [False, True])
+def test_a_clean_stop_makes_every_queue_certain(
+    whole_disk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if whole_disk:
+        monkeypatch.setattr(flush, "SYNC_DISKS", QUEUES)
+
     async def scenario(rng: random.Random) -> None:
         files = SimFiles()
         store = await opened(files)
@@ -59,8 +69,22 @@ def test_a_clean_stop_makes_every_queue_certain() -> None:
     simulate(1, scenario)
 
 
+def test_the_disks_of_files_are_synced(tmp_path: Path) -> None:
+    path = tmp_path / "queue"
+    path.write_bytes(b"x")
+    assert OsFiles().sync_disks([str(path), str(tmp_path), str(tmp_path / "gone")])
+    assert OsFiles().sync_disks([])
+    OsFiles().sync_files([str(path), str(tmp_path / "gone")])
+
+
+@pytest.mark.parametrize("whole_disk", [False, True])
 @pytest.mark.parametrize("after", [0, 1, SYNC_THREADS, QUEUES - 1])
-def test_one_that_fails_fences_the_store(after: int) -> None:
+def test_one_that_fails_fences_the_store(
+    after: int, whole_disk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if whole_disk:
+        monkeypatch.setattr(flush, "SYNC_DISKS", QUEUES)
+
     async def scenario(rng: random.Random) -> None:
         files = SimFiles()
         store = await opened(files)
@@ -102,5 +126,41 @@ def test_work_is_awaited_to_its_end_and_its_error_outranks_a_cancellation(
             assert task.cancelled() == is_cancelled
         else:
             assert isinstance(task.exception(), StoreClosed)
+
+    simulate(1, scenario)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_lack_of_descriptors_is_no_failure_of_the_disk(is_cancelled: bool) -> None:
+    async def scenario(rng: random.Random) -> None:
+        fence = Fence()
+        marks: list[str] = []
+        fence.leave_mark = lambda: marks.append("mark")
+        tries = {"first": 0, "second": 0}
+
+        def work(name: str, short: int) -> None:
+            tries[name] += 1
+            if tries[name] <= short:
+                raise OSError(errno.EMFILE, "Too many open files")
+
+        flushing = asyncio.ensure_future(
+            blocking(
+                None,
+                lambda: work("first", 3),
+                lambda: work("second", 0),
+                fence=fence,
+                what="flush of queues",
+            )
+        )
+        await asyncio.sleep(0.3)
+        if is_cancelled:
+            flushing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await flushing
+        else:
+            await flushing
+        assert tries == {"first": 4, "second": 1}
+        assert fence.reason is None
+        assert marks == []
 
     simulate(1, scenario)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from contrailmq._native import scan
+from contrailmq._native.store import scan
 from contrailmq.errors import StoreError
-from contrailmq.store.queue_marks import QueueMarks
+from contrailmq.store.recovery.queue_marks import QueueMarks
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import GetStatus, NewMessage
@@ -237,6 +237,81 @@ def test_a_deleted_topic_stays_deleted(loses_another: bool) -> None:
         assert bodies(store, YOUNG) == [b"Young 0 "]
 
     session(files, second)
+
+
+def killed(files: SimFiles, work: Work) -> None:
+    """A session whose process dies: nothing is flushed, marked or closed at its end."""
+
+    async def work_and_die(store: Store) -> None:
+        await work(store)
+        store.fence.close("killed")
+
+    session(files, work_and_die)
+    files.replace("store/abort", b"")
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+@pytest.mark.parametrize("before", ["the same run", "an earlier run"])
+def test_a_deleted_topic_stays_deleted_after_a_kill(kills: int, before: str) -> None:
+    files = SimFiles()
+
+    async def delete(store: Store) -> None:
+        if before == "the same run":
+            await fill(store)
+        store.delete_topic(YOUNG)
+
+    async def nothing(store: Store) -> None:
+        assert store.queues.find(YOUNG, 0) is None
+
+    if before == "an earlier run":
+        session(files, fill)
+    killed(files, delete)
+    for _ in range(kills - 1):
+        killed(files, nothing)
+
+    async def expect(store: Store) -> None:
+        await nothing(store)
+        assert queue_files(files, YOUNG) == []
+        assert store.bounds(BOTH, 0) == (0, COUNTS[BOTH])
+        assert store.put(message(YOUNG, 0)).queue_offset == 0
+        assert bodies(store, YOUNG) == [b"Young 0 "]
+
+    session(files, expect)
+    files.replace("store/abort", b"")
+
+    async def alive(store: Store) -> None:
+        assert bodies(store, YOUNG) == [b"Young 0 "]
+
+    session(files, alive)
+
+
+def test_notes_of_deleted_topics_end_with_the_log_they_speak_of() -> None:
+    files = SimFiles()
+
+    async def delete(store: Store) -> None:
+        await fill(store)
+        store.delete_topic(OLD)
+
+    async def trim(store: Store) -> None:
+        end = store.log.end_offset
+        while store.log.segments.base_of(end - 1) > store.log.min_offset:
+            store._keeping.forget_oldest()
+
+    session(files, delete)
+    found = QueueMarks.decode(files.read(MARKS))
+    assert found is not None and set(found.deleted) == {OLD}
+    session(files, trim)
+    found = QueueMarks.decode(files.read(MARKS))
+    assert found is not None and set(found.deleted) == {OLD}, "the log still has its end"
+
+    async def go_on(store: Store) -> None:
+        for number in range(200):
+            store.put(message("Later", number))
+        await trim(store)
+
+    session(files, go_on)
+    found = QueueMarks.decode(files.read(MARKS))
+    assert found is not None and found.deleted == {}
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -12,7 +12,7 @@ from contrailmq.errors import CorruptRecord
 from contrailmq.protocol.message import decode_record
 from contrailmq.protocol.properties import encode_properties
 from contrailmq.store.files import OsFiles
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.store import Store
 from contrailmq.store.types import NewMessage

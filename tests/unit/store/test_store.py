@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from contrailmq._native import scan
+from contrailmq._native.store import scan
 from contrailmq.clock import SystemClock
 from contrailmq.errors import (
     DiskFull,
-    MessageIllegal,
     MessageTooLarge,
     StoreClosed,
     StoreError,
     StoreLocked,
+    StoreRefusal,
 )
 from contrailmq.settings import parse_properties, read
 from contrailmq.store.files import OsFiles
@@ -105,22 +105,22 @@ def test_what_breaks_a_limit_is_refused_before_a_byte_is_written() -> None:
     async def body(store: Store) -> None:
         bad: list[tuple[type[Exception], NewMessage]] = [
             (MessageTooLarge, message(size=30001)),
-            (MessageIllegal, NewMessage("T", 0, b"x", b"p" * 32768)),
-            (MessageIllegal, NewMessage("", 0, b"x")),
-            (MessageIllegal, NewMessage("t" * 256, 0, b"x")),
-            (MessageIllegal, NewMessage("a/b", 0, b"x")),
-            (MessageIllegal, NewMessage("..", 0, b"x")),
-            (MessageIllegal, NewMessage("T", -1, b"x")),
-            (MessageIllegal, NewMessage("T", 1 << 31, b"x")),
-            (MessageIllegal, NewMessage("T", 0, b"x", born_host=b"\x7f\0\0\1")),
+            (StoreRefusal, NewMessage("T", 0, b"x", b"p" * 32768)),
+            (StoreRefusal, NewMessage("", 0, b"x")),
+            (StoreRefusal, NewMessage("t" * 256, 0, b"x")),
+            (StoreRefusal, NewMessage("a/b", 0, b"x")),
+            (StoreRefusal, NewMessage("..", 0, b"x")),
+            (StoreRefusal, NewMessage("T", -1, b"x")),
+            (StoreRefusal, NewMessage("T", 1 << 31, b"x")),
+            (StoreRefusal, NewMessage("T", 0, b"x", born_host=b"\x7f\0\0\1")),
         ]
         for error, refused in bad:
             with pytest.raises(error):
                 store.put(refused)
         for inner in (b"", b"x" * 30001, struct.pack(">iiiii", 22, 0, 0, 0, 1) + b"ab"):
-            with pytest.raises(MessageIllegal):
+            with pytest.raises(StoreRefusal):
                 store.put_batch(message(), inner)
-        with pytest.raises(MessageIllegal, match="transaction"):
+        with pytest.raises(StoreRefusal, match="transaction"):
             store.put_batch(dataclasses.replace(message(), sys_flag=4), b"x" * 30)
         assert store.max_offset == 0
         assert store.put(NewMessage("t" * 255, 0, b"x")).queue_offset == 0
@@ -130,7 +130,7 @@ def test_what_breaks_a_limit_is_refused_before_a_byte_is_written() -> None:
 
 def test_a_topic_of_128_bytes_needs_the_second_version() -> None:
     async def body(store: Store) -> None:
-        with pytest.raises(MessageIllegal, match="at most 127"):
+        with pytest.raises(StoreRefusal, match="at most 127"):
             store.put(NewMessage("t" * 128, 0, b"x"))
 
     with_store(body, dataclasses.replace(SETTINGS, long_topics=False))

@@ -26,7 +26,7 @@ from testkit.builds import BUILDS, native_module
 
 @pytest.fixture(params=BUILDS)
 def native(request: pytest.FixtureRequest) -> ModuleType:
-    return native_module("syncer", pure=request.param == "pure")
+    return native_module("store.syncer", pure=request.param == "pure")
 
 
 def _order(*descriptors: int) -> bytearray:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TextIO
 
-from contrailmq.admin.histogram import Histogram
-from contrailmq.admin.load import Pace, Tally, drive, random_body
+from contrailmq.admin.bench.histogram import Histogram
+from contrailmq.admin.bench.load import Pace, Tally, drive, random_body
 from contrailmq.admin.moments import start_moment
 from contrailmq.admin.options import (
     administrator,
@@ -32,7 +32,7 @@ from contrailmq.admin.output import Printer
 from contrailmq.client.consumer.push import PushConsumer
 from contrailmq.client.consumer.subscription import Sql
 from contrailmq.client.message import Message, ReceivedMessage
-from contrailmq.client.producer import Producer
+from contrailmq.client.producer.producer import Producer
 from contrailmq.client.settings import ConsumerSettings, ProducerSettings
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ClientError, ContrailError
@@ -220,8 +220,8 @@ async def _forget(options: argparse.Namespace, group: str) -> None:
     async with administrator(options) as admin:
         with suppress(ContrailError):
             for address in (await admin.masters()).values():
-                await admin.delete_group(address, group, offsets=True)
-            await admin.delete_topic(retry_topic(group))
+                await admin.groups.delete_at(address, group, offsets=True)
+            await admin.topics.delete(retry_topic(group))
 
 
 class _Progress:

@@ -32,7 +32,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 
 
 async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
-    brokers = await admin.brokers(options.cluster)
+    brokers = await admin.brokers.members(options.cluster)
     rows = [
         await _row(admin, data, number)
         for data in sorted(brokers, key=lambda one: (one.cluster, one.broker_name))
@@ -56,7 +56,7 @@ async def _row(admin: AdminClient, data: BrokerData, number: int) -> dict[str, A
         "address": address,
     }
     try:
-        table = await admin.broker_runtime(address)
+        table = await admin.brokers.runtime(address)
     except (BrokerError, NetworkError) as error:
         return {**row, "version": "no answer", "error": str(error)}
     return {**row, **figures(table, now_ms=admin.world.clock.now_ms())}

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.admin.examine_cluster import (
+from contrailmq.admin.doctor.cluster import (
     examine_brokers,
     examine_name_servers,
     examine_permissions,
     examine_routes,
 )
-from contrailmq.admin.examine_groups import examine_groups
-from contrailmq.admin.findings import Chart, Finding, Severity, counted
+from contrailmq.admin.doctor.findings import Chart, Finding, Severity, counted
+from contrailmq.admin.doctor.groups import examine_groups
 from contrailmq.admin.options import json_option, new_parser, with_admin
 from contrailmq.admin.output import Printer
 from contrailmq.errors import NoRoute
@@ -75,11 +75,11 @@ async def _topic(admin: AdminClient, chart: Chart, topic: str, masters: dict[str
         automatic = [
             name
             for name, address in masters.items()
-            if (await admin.broker_config(address)).get("autoCreateTopicEnable") == "true"
+            if (await admin.brokers.config(address)).get("autoCreateTopicEnable") == "true"
         ]
         chart.add(
             Severity.PROBLEM, "route", f"no broker has the topic {topic}",
-            cause="nobody has created it"
+            cause="it has not been created"
             + (" (the first send will)" if automatic else "; autoCreateTopicEnable is false"),
             fix=f"contrail topic create {topic}",
         )  # fmt: skip

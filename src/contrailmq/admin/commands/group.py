@@ -24,6 +24,7 @@ from contrailmq.errors import (
     BrokerError,
     ClientError,
     ConsumerNotOnline,
+    NetworkError,
     SubscriptionGroupNotExist,
     UsageError,
 )
@@ -54,7 +55,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 
 async def _list(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     rows = []
-    for group in await admin.groups(options.cluster):
+    for group in await admin.groups.names(options.cluster):
         if is_system_group(group) and not options.all:
             continue
         rows.append(await _summary(admin, group))
@@ -66,7 +67,11 @@ async def _list(admin: AdminClient, options: argparse.Namespace, printer: Printe
 
 async def _summary(admin: AdminClient, group: str) -> dict[str, Any]:
     connection = await _connection(admin, group)
-    stats = await _stats(admin, group)
+    is_known = True
+    try:
+        stats = await _stats(admin, group)
+    except NetworkError:  # which broker does not answer was said when the groups were listed
+        stats, is_known = ConsumeStats(), False
     topics = {queue.topic for queue in stats.offset_table} | set(connection.subscription_table)
     return {
         "group": group,
@@ -74,14 +79,14 @@ async def _summary(admin: AdminClient, group: str) -> dict[str, Any]:
         "type": _word(connection.consume_type),
         "model": _word(connection.message_model),
         "topics": sorted(topic for topic in topics if not is_retry_or_dlq(topic)),
-        "lag": stats.total_diff(),
-        "tps": round(stats.consume_tps, 1),
+        "lag": stats.total_diff() if is_known else None,
+        "tps": round(stats.consume_tps, 1) if is_known else None,
     }
 
 
 async def _connection(admin: AdminClient, group: str) -> ConsumerConnection:
     try:
-        return await admin.consumer_connection(group)
+        return await admin.groups.connection(group)
     except ConsumerNotOnline:
         return ConsumerConnection()
 
@@ -89,7 +94,7 @@ async def _connection(admin: AdminClient, group: str) -> ConsumerConnection:
 async def _stats(admin: AdminClient, group: str, topic: str | None = None) -> ConsumeStats:
     """How far a group is; a group that never committed is nowhere, which is no failure."""
     try:
-        return await admin.consume_stats(group, topic)
+        return await admin.offsets.stats(group, topic)
     except BrokerError:
         return ConsumeStats()
 
@@ -105,7 +110,7 @@ async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printe
     group = options.group
     configs = {}
     for broker, address in (await admin.masters()).items():
-        table = await admin.group_configs(address)
+        table = await admin.groups.configs(address)
         if group in table:
             configs[broker] = table[group]
     connection = await _connection(admin, group)
@@ -159,7 +164,7 @@ def _no_group(group: str) -> ClientError:
 async def _lag(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     if options.group is None:
         return await _list(admin, options, printer)
-    stats = await admin.consume_stats(options.group, options.topic)
+    stats = await admin.offsets.stats(options.group, options.topic)
     rows = [
         {
             "topic": queue.topic,
@@ -196,11 +201,11 @@ async def _reset(admin: AdminClient, options: argparse.Namespace, printer: Print
         return 1
     if options.to is None:
         queue = MessageQueue(topic, options.broker, options.queue)
-        await admin.reset_queue_offset(queue, group, options.offset)
+        await admin.offsets.reset_queue(queue, group, options.offset)
         moved = {queue: options.offset}
     else:
         try:
-            moved = await admin.reset_offset_anyhow(topic, group, _timestamp(options.to))
+            moved = await admin.offsets.reset_anyhow(topic, group, _timestamp(options.to))
         except SubscriptionGroupNotExist:
             raise _no_group(group) from None
     rows = [
@@ -225,7 +230,7 @@ def parser() -> argparse.ArgumentParser:
     lister = sub_command(commands, "list", _list, "all groups", parents=parents)
     shower = sub_command(commands, "show", _show, "members and settings", parents=parents)
     shower.add_argument("group")
-    lagger = sub_command(commands, "lag", _lag, "how far behind, queue by queue", parents=parents)
+    lagger = sub_command(commands, "lag", _lag, "the lag of each queue", parents=parents)
     lagger.add_argument("group", nargs="?", help="without it: all groups")
     lagger.add_argument("-t", "--topic", help="in this topic only")
     for command in (lister, lagger):

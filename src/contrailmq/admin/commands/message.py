@@ -61,13 +61,13 @@ async def find_message(admin: AdminClient, message_id: str, topic: str | None) -
     """The message of an offset id or of a producer's id, in a topic or in all of them."""
     if topic is None and _is_place(message_id):
         try:
-            return [await admin.view_message(message_id)]
+            return [await admin.messages.view(message_id)]
         except (ClientError, BrokerError, OSError):
             pass  # a producer's id looks the same: look for it in the indexes
-    topics = [topic] if topic is not None else await admin.topics()
+    topics = [topic] if topic is not None else await admin.topics.names()
     for name in topics:
         try:
-            found = await admin.query_by_unique_key(name, message_id)
+            found = await admin.messages.by_unique_key(name, message_id)
         except NoRoute:
             if topic is not None:
                 raise
@@ -75,7 +75,7 @@ async def find_message(admin: AdminClient, message_id: str, topic: str | None) -
         if found:
             return found
     if topic is not None and _is_place(message_id):
-        return [await admin.view_message(message_id, topic=topic)]
+        return [await admin.messages.view(message_id, topic=topic)]
     return []
 
 
@@ -103,7 +103,7 @@ def _show(printer: Printer, record: Record) -> None:
 
 
 async def _query(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
-    records = await admin.query_by_key(
+    records = await admin.messages.by_key(
         options.topic, options.key,
         count=options.count, begin_ms=options.begin, end_ms=options.end,
     )  # fmt: skip
@@ -131,7 +131,7 @@ async def _query(admin: AdminClient, options: argparse.Namespace, printer: Print
 
 async def _trace(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     try:
-        records = await admin.query_by_key(options.trace_topic, options.id)
+        records = await admin.messages.by_key(options.trace_topic, options.id)
     except NoRoute:
         raise ClientError(
             f"there is no trace topic [{options.trace_topic}]: set traceTopicEnable=true, "

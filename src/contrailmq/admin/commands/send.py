@@ -26,7 +26,7 @@ from contrailmq.admin.options import (
 )
 from contrailmq.admin.output import Printer
 from contrailmq.client.message import DELAY_LEVEL_MAX, Message, Receipt
-from contrailmq.client.producer import Producer
+from contrailmq.client.producer.producer import Producer
 from contrailmq.client.settings import ProducerSettings
 from contrailmq.errors import ClientError
 from contrailmq.protocol.names import TRACE_TOPIC
@@ -170,7 +170,7 @@ def _json_order(options: argparse.Namespace, line: bytes, place: str) -> Order:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise ClientError(f"{place} is no JSON: {error}") from None
+        raise ClientError(f"{place} is not JSON: {error}") from None
     if not isinstance(row, dict):
         raise ClientError(f"{place} is {type(row).__name__}, expected an object with body")
     properties = row.get("properties") or {}

@@ -6,25 +6,25 @@ Exit codes: 0 all is well; 1 not found, or the directory is damaged or cannot be
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TextIO
 
 from contrailmq.admin.moments import moment
+from contrailmq.admin.output import when
 from contrailmq.settings import parse_properties
-from contrailmq.store.check import check
-from contrailmq.store.dump import Choice, messages, row
-from contrailmq.store.findings import Severity
-from contrailmq.store.inspect import (
+from contrailmq.store.offline.check import check
+from contrailmq.store.offline.dump import Choice, messages, row
+from contrailmq.store.offline.findings import Severity
+from contrailmq.store.offline.inspect import (
     group_facts,
     log_files,
     queue_facts,
     state,
     topic_facts,
 )
-from contrailmq.store.reader import StoreReader
+from contrailmq.store.offline.reader import StoreReader
 from contrailmq.usage import CommandParser, whole
 
 _EPILOG: Final = """\
@@ -89,13 +89,13 @@ def _ls(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
         head = ("topic", "queue", "min", "max", "messages", "first stored", "last stored")
         rows = [
             (q.topic, q.queue_id, q.min_offset, q.max_offset, q.messages,
-             _when(q.first_ms), _when(q.last_ms))
+             when(q.first_ms), when(q.last_ms))
             for q in facts
         ]  # fmt: skip
     else:
         facts = topic_facts(reader)
         head = ("topic", "queues", "messages", "first stored", "last stored")
-        rows = [(t.topic, t.queues, t.messages, _when(t.first_ms), _when(t.last_ms)) for t in facts]
+        rows = [(t.topic, t.queues, t.messages, when(t.first_ms), when(t.last_ms)) for t in facts]
     if args.json:
         out.writelines(_line(fact._asdict()) for fact in facts)
     else:
@@ -127,7 +127,7 @@ def _dump(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
         out.write(
             _DUMP_ROW.format(
                 _clip(record.topic, 24), record.queue_id, record.queue_offset,
-                record.commit_log_offset, _when(record.store_ms), _clip(record.tags or "", 10),
+                record.commit_log_offset, when(record.store_ms), _clip(record.tags or "", 10),
                 _clip(" ".join(record.keys) or record.unique_key or "", 32), _body(record),
             ).rstrip()
             + "\n"
@@ -162,12 +162,12 @@ def _stats(reader: StoreReader, args: argparse.Namespace, out: TextIO) -> int:
         ("broker", state(reader)),
         ("log", f"{log.segments} segments of {_size(log.segment_size)}, "
                 f"offsets {log.min_offset:,} to {log.max_offset:,}"),
-        ("stored", f"{_when(log.first_ms)} to {_when(log.last_ms)}" if log.first_ms >= 0 else "-"),
+        ("stored", f"{when(log.first_ms)} to {when(log.last_ms)}" if log.first_ms >= 0 else "-"),
         ("topics", f"{len(topics)} with {sum(topic.queues for topic in topics)} queues"),
         ("messages", f"{sum(topic.messages for topic in topics):,}"),
         ("index", f"{len(reader.index.files)} files, {index_entries:,} entries"),
-        ("checkpoint", f"log {_when(marks.log_ms)}, queues {_when(marks.queues_ms)}, "
-                       f"index {_when(marks.index_ms)}"),
+        ("checkpoint", f"log {when(marks.log_ms)}, queues {when(marks.queues_ms)}, "
+                       f"index {when(marks.index_ms)}"),
     ]  # fmt: skip
     for name, text in lines:
         out.write(f"{name:<12}{text}\n")
@@ -246,13 +246,6 @@ def _body(record: Any) -> str:
 
 def _clip(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _when(timestamp_ms: int) -> str:
-    if timestamp_ms <= 0:
-        return "-"
-    moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).astimezone()
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{timestamp_ms % 1000:03d}"
 
 
 def _several(count: int, plural: str) -> str:

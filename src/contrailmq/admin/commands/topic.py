@@ -48,8 +48,9 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 
 async def _list(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     found: dict[str, dict[str, Any]] = {}
-    for broker, address in (await admin.masters(options.cluster)).items():
-        for topic, config in sorted((await admin.topic_configs(address)).items()):
+    answers = await admin.ask_masters(admin.topics.configs, options.cluster)
+    for broker, configs in answers.items():
+        for topic, config in sorted(configs.items()):
             row = found.setdefault(
                 topic,
                 {
@@ -65,7 +66,7 @@ async def _list(admin: AdminClient, options: argparse.Namespace, printer: Printe
             row["brokers"].append(broker)
             row["readQueues"] += config.read_queue_nums
             row["writeQueues"] += config.write_queue_nums
-    names = set(await admin.system_topics())
+    names = set(await admin.topics.system())
     rows = []
     for topic in sorted(found):
         row = {**found[topic], "kind": kind_of(topic, names)}
@@ -73,7 +74,7 @@ async def _list(admin: AdminClient, options: argparse.Namespace, printer: Printe
             rows.append(row)
     if options.counts:
         for row in rows:
-            stats = await admin.topic_stats(row["topic"])
+            stats = await admin.topics.stats(row["topic"])
             row["messages"] = sum(o.max_offset - o.min_offset for o in stats.values())
             row["lastStored"] = max((o.last_update_timestamp for o in stats.values()), default=0)
             if not printer.as_json:
@@ -86,7 +87,7 @@ async def _list(admin: AdminClient, options: argparse.Namespace, printer: Printe
 
 
 async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
-    stats = await admin.topic_stats(options.topic)
+    stats = await admin.topics.stats(options.topic)
     route = await admin.route(options.topic)
     if not printer.as_json:
         for data in sorted(route.queue_datas, key=lambda queues: queues.broker_name):
@@ -96,7 +97,7 @@ async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printe
             )
         if route.order_topic_conf:
             printer.say(f"order: {route.order_topic_conf}")
-        groups = await admin.groups_of_topic(options.topic)
+        groups = await admin.topics.groups(options.topic)
         printer.say(f"consumed by {', '.join(groups) or 'nobody'}")
         printer.say("")
     rows = [
@@ -135,7 +136,7 @@ async def _create(admin: AdminClient, options: argparse.Namespace, printer: Prin
     if not places:
         raise ClientError("there is no broker; contrail doctor says what is wrong")
     for address in places.values():
-        await admin.create_topic(address, config, attributes=attributes)
+        await admin.topics.create_at(address, config, attributes=attributes)
     printer.value(
         {"topic": options.topic, "brokers": sorted(places), "writeQueues": config.write_queue_nums},
         f"topic {options.topic} with {config.write_queue_nums} queues at {', '.join(places)}",
@@ -151,7 +152,7 @@ async def _delete(admin: AdminClient, options: argparse.Namespace, printer: Prin
     ):
         return 1
     for topic in options.topic:
-        places = await admin.delete_topic(topic, cluster=options.cluster)
+        places = await admin.topics.delete(topic, cluster=options.cluster)
         printer.value(
             {"topic": topic, "brokers": sorted(places), "deleted": True},
             f"topic {topic} deleted at {', '.join(places)}",

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import Final, TextIO
 
+from contrailmq.admin.broker_calls import BrokerCalls
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.mqadmin.command import (
     AdminCommand,
@@ -17,7 +18,7 @@ from contrailmq.admin.mqadmin.command import (
     targets,
 )
 from contrailmq.client.message import Message
-from contrailmq.client.producer import Producer
+from contrailmq.client.producer.producer import Producer
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ClientError, ContrailError
 from contrailmq.protocol.queue import MessageQueue
@@ -38,10 +39,10 @@ async def _clusters(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> N
                         "#InTPS(LOAD)", "#OutTPS(LOAD)", "#PCWait(ms)", "#Hour", "#SPACE")
         )  # fmt: skip
     now_ms = admin.world.clock.now_ms()
-    for data in await admin.brokers(o.clusterName):
+    for data in await admin.brokers.members(o.clusterName):
         for number, address in sorted(data.broker_addrs.items()):
             try:
-                table = await admin.broker_runtime(address)
+                table = await admin.brokers.runtime(address)
             except ContrailError:
                 table = {}
             write = _more if o.moreStats else _line
@@ -82,29 +83,29 @@ def _line(t: dict[str, str], place: tuple[str, str, int, str], now_ms: int) -> s
 async def _status(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await targets(admin, o):
         before = f"{address:<24} " if o.brokerAddr is None else ""
-        for name, value in sorted((await admin.broker_runtime(address)).items()):
+        for name, value in sorted((await admin.brokers.runtime(address)).items()):
             out.write(f"{before}{name:<32}: {value}\n")
 
 
 async def _config(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await targets(admin, o):
         out.write(f"============{address}============\n")
-        for name, value in sorted((await admin.broker_config(address)).items()):
+        for name, value in sorted((await admin.brokers.config(address)).items()):
             out.write(f"{name:<50}=  {value}\n")
 
 
 async def _update_config(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await targets(admin, o):
-        await admin.update_broker_config(address, {o.key: o.value})
+        await admin.brokers.update_config(address, {o.key: o.value})
         out.write(f"update broker config success, {address}\n")
 
 
 def _maintenance(
-    act: Callable[[AdminClient, str], Awaitable[None]],
+    act: Callable[[BrokerCalls, str], Awaitable[None]],
 ) -> Callable[[AdminClient, argparse.Namespace, TextIO], Awaitable[None]]:
     async def run(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
         for address in await all_or(admin, o):
-            await act(admin, address)
+            await act(admin.brokers, address)
         out.write("success\n")
 
     return run
@@ -112,7 +113,7 @@ def _maintenance(
 
 async def _ha(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await targets(admin, o):
-        found = await admin.ha_status(address)
+        found = await admin.brokers.ha_status(address)
         if not found.master:
             client = found.ha_client_runtime_info
             out.write(f"\n#MasterAddr\t{client.master_addr if client else None}\n")
@@ -152,7 +153,7 @@ async def _cluster_rt(admin: AdminClient, o: argparse.Namespace, out: TextIO) ->
     async with Producer(
         "mqadmin-cluster-rt", name_servers=admin.name_servers.addresses, client=admin.settings
     ) as producer:
-        for data in await admin.brokers(o.clusterName):
+        for data in await admin.brokers.members(o.clusterName):
             queue = MessageQueue(data.broker_name, data.broker_name, 0)
             good = bad = 0
             spent = 0.0
@@ -169,7 +170,7 @@ async def _cluster_rt(admin: AdminClient, o: argparse.Namespace, out: TextIO) ->
 
 
 async def _producers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    for group, members in sorted((await admin.producers(o.broker)).items()):
+    for group, members in sorted((await admin.groups.producers(o.broker)).items()):
         if not members:
             out.write(f"producer group ({group}) instances are empty\n")
         for one in sorted(members, key=lambda one: one.client_id):
@@ -181,48 +182,48 @@ async def _producers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> 
 
 
 async def _wipe(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    for address, count in (await admin.wipe_write_permission(o.brokerName)).items():
+    for address, count in (await admin.names.wipe_write_permission(o.brokerName)).items():
         out.write(
             f"wipe write perm of broker[{o.brokerName}] in name server[{address}] OK, {count}\n"
         )
 
 
 async def _add(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    for address, count in (await admin.add_write_permission(o.brokerName)).items():
+    for address, count in (await admin.names.add_write_permission(o.brokerName)).items():
         out.write(
             f"add write perm of broker[{o.brokerName}] in name server[{address}] OK, {count}\n"
         )
 
 
 async def _names_config(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    for address, table in (await admin.name_server_config()).items():
+    for address, table in (await admin.names.config()).items():
         out.write(f"============{address}============\n")
         for name, value in sorted(table.items()):
             out.write(f"{name:<50}=  {value}\n")
 
 
 async def _update_names(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    await admin.update_name_server_config({o.key: o.value})
+    await admin.names.update_config({o.key: o.value})
     servers = ", ".join(admin.name_servers.addresses)
     out.write(f"update name server config success!{servers}\n{o.key} : {o.value}\n")
 
 
 async def _kv_put(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    await admin.kv_put(o.namespace, o.key, o.value)
+    await admin.names.kv_put(o.namespace, o.key, o.value)
     out.write("create or update kv config to namespace success.\n")
 
 
 async def _kv_delete(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    await admin.kv_delete(o.namespace, o.key)
+    await admin.names.kv_delete(o.namespace, o.key)
     out.write("delete kv config from namespace success.\n")
 
 
 async def _resume(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    record = await admin.view_message(o.msgId)
+    record = await admin.messages.view(o.msgId)
     topic = o.topic or record.properties.get("REAL_TOPIC")
     if topic is None:
-        raise ClientError(f"{o.msgId} is no half message; give its topic with -t")
-    await admin.resume_half_message(record.store_host, topic, o.msgId)
+        raise ClientError(f"{o.msgId} is not a half message; give its topic with -t")
+    await admin.brokers.resume_half_message(record.store_host, topic, o.msgId)
     out.write("success\n")
 
 
@@ -242,15 +243,15 @@ COMMANDS: Final = {
     ),
     "cleanExpiredCQ": AdminCommand(
         "Clean expired ConsumeQueue on broker.", (_BROKER, _CLUSTER),
-        _maintenance(AdminClient.clean_expired_queues),
+        _maintenance(BrokerCalls.clean_expired_queues),
     ),
     "deleteExpiredCommitLog": AdminCommand(
         "Delete expired CommitLog files", (_BROKER, _CLUSTER),
-        _maintenance(AdminClient.delete_expired_log),
+        _maintenance(BrokerCalls.delete_expired_log),
     ),
     "cleanUnusedTopic": AdminCommand(
         "Clean unused topic on broker.", (_BROKER, _CLUSTER),
-        _maintenance(AdminClient.clean_unused_topics),
+        _maintenance(BrokerCalls.clean_unused_topics),
     ),
     "haStatus": AdminCommand("Fetch ha runtime status data", (_BROKER, _CLUSTER), _ha),
     "sendMsgStatus": AdminCommand(

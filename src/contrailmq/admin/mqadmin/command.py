@@ -95,7 +95,10 @@ def moment_text(timestamp_ms: int) -> str:
     """As UtilAll.timeMillisToHumanString2 writes a moment; nothing for 0."""
     if timestamp_ms <= 0:
         return ""
-    moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).astimezone()
+    try:
+        moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)  # beyond the calendar
     return moment.strftime("%Y-%m-%d %H:%M:%S,") + f"{timestamp_ms % 1000:03d}"
 
 

@@ -42,7 +42,7 @@ async def _topics(admin: AdminClient, address: str, *, special: bool) -> TopicCo
     """The topics of a broker that are its users'."""
     answer = await admin.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
     found = TopicConfigWrapper.decode(answer.body)
-    own = set(await admin.system_topics_at(address))
+    own = set(await admin.topics.system_at(address))
     table = {
         topic: config
         for topic, config in sorted(found.topic_config_table.items())
@@ -97,10 +97,10 @@ async def _metadata(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> N
 
 
 async def _configs(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    brokers = await admin.brokers(o.clusterName)
+    brokers = await admin.brokers.members(o.clusterName)
     found: dict[str, Mapping[str, str]] = {}
     for address in (await admin.masters(o.clusterName)).values():
-        config = await admin.broker_config(address)
+        config = await admin.brokers.config(address)
         found[config.get("brokerName", address)] = {
             name: config[name] for name in _CONFIGS if name in config
         }
@@ -116,8 +116,8 @@ async def _metrics(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> No
     report: dict[str, Any] = {}
     for name, address in (await admin.masters(o.clusterName)).items():
         groups = (await _groups(admin, address)).subscription_group_table
-        table = await admin.broker_runtime(address)
-        config = await admin.broker_config(address)
+        table = await admin.brokers.runtime(address)
+        config = await admin.brokers.config(address)
         report[name] = {
             "runtimeEnv": _given(
                 cpuNum=config.get("clientCallbackExecutorThreads"),
@@ -186,7 +186,7 @@ async def _quota(
 
 async def _puts(admin: AdminClient, address: str, topic: str) -> BrokerStatsData:
     try:
-        return await admin.stats_item(address, "TOPIC_PUT_NUMS", topic)
+        return await admin.brokers.stats_item(address, "TOPIC_PUT_NUMS", topic)
     except BrokerError:  # nothing was counted yet
         return BrokerStatsData()
 
@@ -199,7 +199,7 @@ async def _clients(admin: AdminClient, groups: Iterable[str]) -> list[str]:
     found = set()
     for group in groups:
         try:
-            connection = await admin.consumer_connection(group)
+            connection = await admin.groups.connection(group)
         except ContrailError:  # nobody is connected
             continue
         for member in connection.connection_set:

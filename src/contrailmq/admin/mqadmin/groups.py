@@ -37,7 +37,7 @@ async def _progress(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> N
     if o.groupName is None:
         await _all_progress(admin, out)
         return
-    stats = await admin.consume_stats(o.groupName, o.topicName)
+    stats = await admin.offsets.stats(o.groupName, o.topicName)
     out.write(
         _PROGRESS.format("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset",
                          "#Diff", "#LastTime")
@@ -57,16 +57,16 @@ async def _all_progress(admin: AdminClient, out: TextIO) -> None:
     out.write(
         _GROUPS.format("#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total")
     )
-    for topic in await admin.topics():
+    for topic in await admin.topics.names():
         if not is_retry_topic(topic):
             continue
         group = topic.removeprefix(RETRY_PREFIX)
         try:
-            connection = await admin.consumer_connection(group)
+            connection = await admin.groups.connection(group)
         except ContrailError:
             connection = ConsumerConnection()
         try:
-            stats = await admin.consume_stats(group)
+            stats = await admin.offsets.stats(group)
             tps, diff = int(stats.consume_tps), stats.total_diff()
         except BrokerError:
             tps = diff = 0
@@ -93,7 +93,7 @@ async def _update(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
         notify_consumer_ids_changed_enable=truth(o.notifyConsumerIdsChanged, default=True),
     )
     for address in await targets(admin, o):
-        await admin.create_group(address, config)
+        await admin.groups.create_at(address, config)
         out.write(f"create subscription group to {address} success.\n")
     fields = ", ".join(
         f"{name}={str(value).lower() if isinstance(value, bool) else value}"
@@ -114,7 +114,9 @@ def _shown(config: SubscriptionGroupConfig) -> dict[str, Any]:
 
 async def _delete(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await targets(admin, o):
-        await admin.delete_group(address, o.groupName, offsets=truth(o.removeOffset, default=False))
+        await admin.groups.delete_at(
+            address, o.groupName, offsets=truth(o.removeOffset, default=False)
+        )
         place = (
             f"broker [{address}]"
             if o.brokerAddr
@@ -124,12 +126,12 @@ async def _delete(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
 
 
 async def _config(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    for data in await admin.brokers():
+    for data in await admin.brokers.members():
         address = data.broker_addrs.get(0)
         if address is None:
             continue
         try:
-            config = await admin.group_config(address, o.groupName)
+            config = await admin.groups.config(address, o.groupName)
         except ContrailError:
             continue
         out.write("=" * 29 + f"{data.cluster}:{data.broker_name}" + "=" * 29 + "\n")
@@ -139,7 +141,7 @@ async def _config(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
 
 
 async def _consumers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    found = await admin.consumer_connection(o.consumerGroup)
+    found = await admin.groups.connection(o.consumerGroup)
     row = "{:<36} {:<22} {:<10} {}\n"
     out.write(row.format("#ClientId", "#ClientAddr", "#Language", "#Version"))
     for member in sorted(found.connection_set, key=lambda one: one.client_id):
@@ -160,7 +162,7 @@ async def _consumers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> 
 
 
 async def _producers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    found = await admin.producer_connection(o.producerGroup, o.topic)
+    found = await admin.groups.producer_connection(o.producerGroup, o.topic)
     for number, member in enumerate(
         sorted(found.connection_set, key=lambda one: one.client_id), start=1
     ):
@@ -171,10 +173,10 @@ async def _producers(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> 
 
 
 async def _status(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    found = await admin.consumer_connection(o.consumerGroup)
+    found = await admin.groups.connection(o.consumerGroup)
     members = [o.clientId] if o.clientId else [one.client_id for one in found.connection_set]
     for number, client_id in enumerate(sorted(members), start=1):
-        running = await admin.running_info(o.consumerGroup, client_id, stacks=o.jstack)
+        running = await admin.groups.running_info(o.consumerGroup, client_id, stacks=o.jstack)
         out.write(f"{number:04d}  {client_id}\n")
         out.write("#Consumer Properties#\n")
         for name, value in sorted(running.properties.items()):
@@ -218,7 +220,7 @@ async def _reset(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
     )
     out.write(told)
     try:
-        moved = await admin.reset_offset(o.topic, o.group, timestamp, force=force)
+        moved = await admin.offsets.reset(o.topic, o.group, timestamp, force=force)
     except ConsumerNotOnline:
         await _reset_offline(admin, o, out, timestamp=timestamp, force=force)
         return
@@ -235,7 +237,7 @@ async def _reset_old(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> 
 async def _reset_offline(
     admin: AdminClient, o: argparse.Namespace, out: TextIO, *, timestamp: int, force: bool
 ) -> None:
-    done = await admin.reset_offset_offline(o.topic, o.group, timestamp, force=force)
+    done = await admin.offsets.reset_offline(o.topic, o.group, timestamp, force=force)
     out.write(
         _RESET.format("#brokerName", "#queueId", "#brokerOffset", "#consumerOffset",
                       "#timestampOffset", "#rollbackOffset")
@@ -253,7 +255,7 @@ async def _skip(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
 
 
 async def _clone(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    await admin.clone_offsets(
+    await admin.offsets.clone(
         o.srcGroup, o.destGroup, o.topic, offline=truth(o.offline, default=False)
     )
     out.write(
@@ -263,7 +265,7 @@ async def _clone(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
 
 
 async def _broker_stats(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    found = await admin.broker_consume_stats(o.brokerAddr, ordered=truth(o.order, default=False))
+    found = await admin.offsets.broker_stats(o.brokerAddr, ordered=truth(o.order, default=False))
     row = "{:<64}  {:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20}  {}\n"
     out.write(
         row.format("#Topic", "#Group", "#Broker Name", "#QID", "#Broker Offset",
@@ -288,7 +290,7 @@ async def _broker_stats(admin: AdminClient, o: argparse.Namespace, out: TextIO) 
 
 async def _mode(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await all_or(admin, o):
-        await admin.set_consume_mode(
+        await admin.groups.set_consume_mode(
             address, o.groupName, o.topicName, mode=o.mode,
             pop_share_queues=int(o.popShareQueueNum or 0),
         )  # fmt: skip

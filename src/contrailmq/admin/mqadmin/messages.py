@@ -21,7 +21,7 @@ from contrailmq.admin.mqadmin.command import (
     truth,
 )
 from contrailmq.client.message import Message
-from contrailmq.client.producer import Producer
+from contrailmq.client.producer.producer import Producer
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ClientError, ConsumerNotOnline, ContrailError
 from contrailmq.protocol.message import Record
@@ -67,7 +67,7 @@ def _keep_body(record: Record) -> Path:
 
 async def _by_id(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for message_id in filter(None, o.msgId.split(",")):
-        record = await admin.view_message(message_id.strip(), topic=o.topic)
+        record = await admin.messages.view(message_id.strip(), topic=o.topic)
         _show(out, record, offset_id=True)
         await _who(admin, out, record)
 
@@ -75,14 +75,14 @@ async def _by_id(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
 async def _who(admin: AdminClient, out: TextIO, record: Record) -> None:
     """What each group has done with the message, as far as offsets tell."""
     try:
-        groups = await admin.groups_of_topic(record.topic)
+        groups = await admin.topics.groups(record.topic)
     except ContrailError:
         return
     if not groups:
         out.write("\n\nWARN: No Consumer")
     for group in groups:
         try:
-            stats = await admin.consume_stats(group, record.topic)
+            stats = await admin.offsets.stats(group, record.topic)
         except ContrailError:
             continue
         done = any(
@@ -91,14 +91,14 @@ async def _who(admin: AdminClient, out: TextIO, record: Record) -> None:
         )
         state = "CONSUMED" if done else "NOT_CONSUME_YET"
         try:
-            await admin.consumer_connection(group)
+            await admin.groups.connection(group)
         except ConsumerNotOnline:
             state = "NOT_ONLINE" if not done else state
         out.write(f"MessageTrack [consumerGroup={group}, trackType={state}, exceptionDesc=null]\n")
 
 
 async def _by_key(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    records = await admin.query_by_key(
+    records = await admin.messages.by_key(
         o.topic, o.msgKey, count=int(o.maxNum),
         begin_ms=int(o.beginTimestamp), end_ms=int(o.endTimestamp),
     )  # fmt: skip
@@ -110,7 +110,7 @@ async def _by_key(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
 
 async def _by_offset(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> int:
     queue = MessageQueue(o.topic, o.brokerName, int(o.queueId))
-    record = await admin.message_in_queue(queue, int(o.offset))
+    record = await admin.messages.in_queue(queue, int(o.offset))
     if record is None:
         return 1
     _show(out, record, offset_id=True)
@@ -122,7 +122,7 @@ async def _by_unique_key(admin: AdminClient, o: argparse.Namespace, out: TextIO)
     if o.consumerGroup is not None and o.clientId is not None:
         await _consume_directly(admin, o, out)
         return
-    records = await admin.query_by_unique_key(o.topic, o.msgId)
+    records = await admin.messages.by_unique_key(o.topic, o.msgId)
     if not records:
         raise ClientError(f"no message with the unique key {o.msgId} in {o.topic}")
     for record in records:
@@ -132,10 +132,10 @@ async def _by_unique_key(admin: AdminClient, o: argparse.Namespace, out: TextIO)
 
 
 async def _consume_directly(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    records = await admin.query_by_unique_key(o.topic, o.msgId)
+    records = await admin.messages.by_unique_key(o.topic, o.msgId)
     if not records:
         raise ClientError(f"no message with the unique key {o.msgId} in {o.topic}")
-    found = await admin.consume_directly(
+    found = await admin.groups.consume_directly(
         records[0].store_host, o.consumerGroup,
         client_id=o.clientId, topic=o.topic, message_id=records[0].offset_message_id,
     )  # fmt: skip
@@ -147,7 +147,7 @@ async def _consume_directly(admin: AdminClient, o: argparse.Namespace, out: Text
 
 
 async def _print(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    for queue in sorted(await admin.topic_stats(o.topic)):
+    for queue in sorted(await admin.topics.stats(o.topic)):
         await _print_queue(admin, o, queue, out)
         out.write("-" * 56 + "\n")
 
@@ -155,16 +155,18 @@ async def _print(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
 async def _print_queue(
     admin: AdminClient, o: argparse.Namespace, queue: MessageQueue, out: TextIO
 ) -> None:
-    low, high = await admin.min_offset(queue), await admin.max_offset(queue)
+    low, high = await admin.offsets.first(queue), await admin.offsets.end(queue)
     if o.beginTimestamp is not None:
-        low = await admin.offset_at(queue, moment_of(o.beginTimestamp))
+        low = await admin.offsets.at_time(queue, moment_of(o.beginTimestamp))
     if o.endTimestamp is not None:
-        high = await admin.offset_at(queue, moment_of(o.endTimestamp))
+        high = await admin.offsets.at_time(queue, moment_of(o.endTimestamp))
     out.write(f"minOffset={low}, maxOffset={high}, {queue}\n")
     offset, expression = low, o.subExpression or "*"
     with_body = truth(o.printBody, default=True)
     while offset < high:
-        records, answer = await admin.pull(queue, offset, count=PAGE, expression=expression)
+        records, answer = await admin.messages.pull(
+            queue, offset, count=PAGE, expression=expression
+        )
         for record in records:
             if record.queue_offset < high:
                 out.write(message_line(record, queue.broker_name, body=with_body))
@@ -181,13 +183,13 @@ async def _print_by_queue(admin: AdminClient, o: argparse.Namespace, out: TextIO
 
 async def _consume(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     left, out_count = int(o.messageNumber), 0
-    for queue in sorted(await admin.topic_stats(o.topic)):
+    for queue in sorted(await admin.topics.stats(o.topic)):
         if o.brokerName not in (None, queue.broker_name):
             continue
         if o.queueId is not None and int(o.queueId) != queue.queue_id:
             continue
-        offset = int(o.offset) if o.offset is not None else await admin.min_offset(queue)
-        records, _ = await admin.pull(queue, offset, count=min(left, PAGE))
+        offset = int(o.offset) if o.offset is not None else await admin.offsets.first(queue)
+        records, _ = await admin.messages.pull(queue, offset, count=min(left, PAGE))
         if not out_count and records:
             out.write("Consume ok\n")
         for record in records:
@@ -235,7 +237,7 @@ async def _send_rt(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> No
 async def _trace(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     from contrailmq.admin.trace_text import decode_trace
 
-    records = await admin.query_by_key(o.traceTopic, o.msgId)
+    records = await admin.messages.by_key(o.traceTopic, o.msgId)
     row = "{:<10} {:<20} {:<20} {:<20} {:<10} {:<10}\n"
     out.write(row.format("#Type", "#Group", "#ClientHost", "#Time", "#CostTimes", "#Status"))
     for record in records:
@@ -254,7 +256,7 @@ async def _queue(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
     address = o.broker
     if address is None:
         address = next(iter((await admin.masters_of(o.topic)).values()))
-    found = await admin.consume_queue(
+    found = await admin.messages.consume_queue(
         address, (o.topic, int(o.queue)), int(o.index), count=int(o.count), group=o.consumer
     )
     if found.subscription_data is not None:

@@ -42,12 +42,12 @@ async def _update(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
         | int(truth(o.hasUnitSub, default=False)) * 2,
     )
     for address in await targets(admin, o):
-        await admin.create_topic(address, config, attributes=o.attributes)
+        await admin.topics.create_at(address, config, attributes=o.attributes)
         out.write(f"create topic to {address} success.\n")
     if config.order and o.clusterName is not None:
         names = await admin.masters(o.clusterName)
         text = ";".join(f"{name}:{config.write_queue_nums}" for name in names)
-        await admin.put_order_conf(o.topic, text)
+        await admin.topics.put_order_conf(o.topic, text)
         out.write(f"set cluster orderConf. isOrder=true, orderConf=[{text}]\n")
     out.write(f"{config_text(config)}\n")
 
@@ -66,24 +66,24 @@ def config_text(config: TopicConfig) -> str:
 
 
 async def _delete(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    await admin.delete_topic(o.topic, cluster=o.clusterName)
+    await admin.topics.delete(o.topic, cluster=o.clusterName)
     out.write(f"delete topic [{o.topic}] from cluster [{o.clusterName}] success.\n")
     out.write(f"delete topic [{o.topic}] from NameServer success.\n")
 
 
 async def _perm(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for address in await targets(admin, o):
-        config = await admin.topic_config(address, o.topic)
+        config = await admin.topics.config(address, o.topic)
         before, config.perm = config.perm, int(o.perm)
         if before == config.perm:
             out.write("new perm equals to the old one!\n")
             continue
-        await admin.create_topic(address, config)
+        await admin.topics.create_at(address, config)
         out.write(f"update topic perm from {before} to {config.perm} in {address} success.\n")
 
 
 async def _list(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    topics = await admin.topics()
+    topics = await admin.topics.names()
     if not o.clusterModel:
         out.writelines(f"{topic}\n" for topic in topics)
         return
@@ -92,8 +92,8 @@ async def _list(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
         if is_retry_topic(topic) or is_dlq_topic(topic):
             continue
         try:
-            clusters = await admin.clusters_of(topic)
-            groups = await admin.groups_of_topic(topic) or [""]
+            clusters = await admin.topics.clusters(topic)
+            groups = await admin.topics.groups(topic) or [""]
         except ContrailError:
             clusters, groups = [""], [""]
         for cluster in clusters:
@@ -130,7 +130,7 @@ async def _route(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
 
 
 async def _status(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    stats = await admin.topic_stats(o.topic)
+    stats = await admin.topics.stats(o.topic)
     out.write(_SHOWN.format("#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"))
     for queue, offset in stats.items():
         out.write(
@@ -142,20 +142,20 @@ async def _status(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
 
 
 async def _clusters(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
-    out.writelines(f"{cluster}\n" for cluster in await admin.clusters_of(o.topic))
+    out.writelines(f"{cluster}\n" for cluster in await admin.topics.clusters(o.topic))
 
 
 async def _order_conf(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     if o.method == "get":
-        text = await admin.order_conf(o.topic)
+        text = await admin.topics.order_conf(o.topic)
         out.write(f"get orderConf success. topic=[{o.topic}], orderConf=[{text}] \n")
     elif o.method == "put":
         if o.orderConf is None:
             raise ClientError("put needs -v, broker:queues;broker:queues")
-        await admin.put_order_conf(o.topic, o.orderConf)
+        await admin.topics.put_order_conf(o.topic, o.orderConf)
         out.write(f"update orderConf success. topic=[{o.topic}], orderConf=[{o.orderConf}]\n")
     elif o.method == "delete":
-        await admin.delete_order_conf(o.topic)
+        await admin.topics.delete_order_conf(o.topic)
         out.write(f"delete orderConf success. topic=[{o.topic}]\n")
     else:
         raise ClientError(f"method {o.method!r}: put, get or delete")
@@ -163,7 +163,7 @@ async def _order_conf(admin: AdminClient, o: argparse.Namespace, out: TextIO) ->
 
 async def _allocate(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     members = sorted(filter(None, o.ipList.split(",")))
-    queues = sorted(await admin.topic_stats(o.topic))
+    queues = sorted(await admin.topics.stats(o.topic))
     divide = strategy_of("AVG")
     result = {
         member: [
@@ -181,12 +181,12 @@ async def _stats(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
         row.format("#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS",
                    "#InMsg24Hour", "#OutMsg24Hour")
     )  # fmt: skip
-    for topic in await admin.topics():
+    for topic in await admin.topics.names():
         if is_retry_topic(topic) or is_dlq_topic(topic) or (o.topic and o.topic != topic):
             continue
         try:
             masters = await admin.masters_of(topic)
-            groups = await admin.groups_of_topic(topic)
+            groups = await admin.topics.groups(topic)
         except NoRoute:
             continue
         in_tps, in_day = await _figure(admin, masters, "TOPIC_PUT_NUMS", topic)
@@ -199,7 +199,7 @@ async def _stats(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None
                     admin, masters, "GROUP_GET_NUMS", f"{topic}@{group}"
                 )
                 try:
-                    lag = max((await admin.consume_stats(group, topic)).total_diff(), 0)
+                    lag = max((await admin.offsets.stats(group, topic)).total_diff(), 0)
                 except ContrailError:
                     lag = 0
             tps = f"{in_tps:.2f}", f"{out_tps:.2f}" if group else ""
@@ -216,7 +216,7 @@ async def _figure(
     tps, day = 0.0, 0
     for address in masters.values():
         try:
-            found = await admin.stats_item(address, name, key)
+            found = await admin.brokers.stats_item(address, name, key)
         except ContrailError:
             continue
         tps += found.stats_minute.tps
@@ -227,7 +227,7 @@ async def _figure(
 async def _config(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> None:
     for name, address in sorted((await admin.masters_of(o.topic)).items()):
         out.write(f"============{name}============\n")
-        for key, value in sorted(plain(await admin.topic_config(address, o.topic)).items()):
+        for key, value in sorted(plain(await admin.topics.config(address, o.topic)).items()):
             out.write(f"{key:<50}=  {value}\n")
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contrailmq.broker.config_files import SmallFiles
+from contrailmq.broker.config.saved_file import SmallFiles
 from contrailmq.broker.handlers.admin_assign import Assignments
 from contrailmq.broker.handlers.admin_broker import (
     AclOff,
     BrokerConfig,
     CleanUp,
     DescribeRuntime,
-    Replication,
     cold_data_flow,
-    no_timer,
     read_ahead_mode,
+    taken_note_of,
 )
 from contrailmq.broker.handlers.admin_client import Connections, WhoConsumes
 from contrailmq.broker.handlers.admin_forward import AskClient
@@ -60,7 +59,7 @@ def admin_handlers(parts: Parts, files: SmallFiles) -> dict[int, Handler]:
 
 def _topic_handlers(parts: Parts) -> dict[int, Handler]:
     tables, store = parts.tables, parts.store
-    update = UpdateTopics(tables.topics, parts.registration)
+    update = UpdateTopics(tables.topics, parts.registration, live=tables.live)
     listing = ListTopics(tables.topics, parts.identity)
     return {
         RequestCode.UPDATE_AND_CREATE_TOPIC: update.one,
@@ -71,6 +70,7 @@ def _topic_handlers(parts: Parts) -> dict[int, Handler]:
             store,
             counters=tables.counters,
             registration=parts.registration,
+            on_deleted=lambda topic: parts.pop.forget(topic=topic),
         ),
         RequestCode.GET_ALL_TOPIC_CONFIG: listing.all,
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: listing.system,
@@ -92,7 +92,10 @@ def _group_handlers(parts: Parts) -> dict[int, Handler]:
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: listing.all,
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: listing.one,
         RequestCode.DELETE_SUBSCRIPTIONGROUP: DeleteGroup(
-            tables.groups, tables.offsets, tables.counters
+            tables.groups,
+            tables.offsets,
+            tables.counters,
+            on_deleted=lambda group: parts.pop.forget(group=group),
         ),
         RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: ForbidGroup(tables.groups),
         RequestCode.GET_CONSUMER_CONNECTION_LIST: connections.consumers,
@@ -132,7 +135,14 @@ def _offset_handlers(parts: Parts) -> dict[int, Handler]:
     copies = CopyOffsets(
         tables.offsets, parts.delay, version=lambda: parts.configuration.version.value
     )
-    assignments = Assignments(tables.consumers, parts.registration, parts.client)
+    assignments = Assignments(
+        tables.consumers,
+        parts.registration,
+        parts.client,
+        modes=tables.modes,
+        live=tables.live,
+        saving=parts.saving,
+    )
     return {
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: ResetOffset(
             tables.offsets,
@@ -178,7 +188,6 @@ def _message_handlers(parts: Parts) -> dict[int, Handler]:
 def _broker_handlers(parts: Parts, files: SmallFiles) -> dict[int, Handler]:
     config = BrokerConfig(parts.configuration, files)
     clean = CleanUp(parts.store, parts.tables.topics)
-    replication = Replication(parts.store, parts.identity)
     acl = AclOff()
     return {
         RequestCode.GET_BROKER_RUNTIME_INFO: DescribeRuntime(parts.runtime),
@@ -187,15 +196,14 @@ def _broker_handlers(parts: Parts, files: SmallFiles) -> dict[int, Handler]:
         RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: clean.queues,
         RequestCode.CLEAN_UNUSED_TOPIC: clean.topics,
         RequestCode.DELETE_EXPIRED_COMMITLOG: clean.log,
-        RequestCode.EXCHANGE_BROKER_HA_INFO: replication.exchange,
-        RequestCode.GET_BROKER_HA_STATUS: replication.status,
         RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: acl,
         RequestCode.DELETE_ACL_CONFIG: acl,
         RequestCode.GET_BROKER_CLUSTER_ACL_INFO: acl,
         RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: acl,
         RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG: acl,
-        RequestCode.GET_TIMER_CHECK_POINT: no_timer,
-        RequestCode.GET_TIMER_METRICS: no_timer,
         RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: cold_data_flow,
+        RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: taken_note_of,
+        RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: taken_note_of,
+        RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: taken_note_of,
         RequestCode.SET_COMMITLOG_READ_MODE: read_ahead_mode,
     }

@@ -1,7 +1,10 @@
 """Queues assigned by the broker: request codes 400, 401 and 402.
 
-Only PULL is served: a group that is to POP a topic is refused, with that reason, rather than left
-without messages.
+A client that leaves the choice to the broker asks which queues are its own, and whether it pulls
+or pops them.  The mode of a group in a topic is an operator's (code 401), kept in
+``messageRequestMode.json``; where none is set it is ``defaultMessageRequestMode``.  Under POP all
+members share all queues, one entry with queue -1 for each broker, or a window of queues
+(``popShareQueueNum``).
 """
 
 from __future__ import annotations
@@ -9,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from contrailmq.broker.consumers import ConsumerTable
-from contrailmq.broker.registration import Registration
+from contrailmq.broker.config.live_settings import LiveSettings
+from contrailmq.broker.config.saving import Saving
+from contrailmq.broker.services.registration import Registration
+from contrailmq.broker.tables.consumers import ConsumerTable
+from contrailmq.broker.tables.modes import RequestModes
 from contrailmq.errors import (
     InvalidParameter,
     NetworkError,
     NoPermission,
     RemoteProtocolError,
-    SystemBusy,
-    SystemFailure,
 )
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.queues import (
     MessageQueueAssignment,
-    MessageRequestModes,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
     SetMessageRequestModeRequest,
@@ -32,13 +35,14 @@ from contrailmq.protocol.bodies.route import TopicRouteData
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.route import GetRouteInfoRequest
-from contrailmq.protocol.names import is_retry_topic
+from contrailmq.protocol.names import group_fault, is_retry_topic, stored_topic_fault
 from contrailmq.protocol.queue import MessageQueue
 
 ROUTE_TIMEOUT_S: Final = 3.0
 READ: Final = 4
 PULL: Final = "PULL"
-MODES_MAX: Final = 100_000
+POP: Final = "POP"
+ALL_QUEUES: Final = -1
 BROADCASTING: Final = "BROADCASTING"
 
 
@@ -46,52 +50,81 @@ class Assignments:
     """Request codes 400, 401 and 402."""
 
     def __init__(
-        self, consumers: ConsumerTable, registration: Registration, client: RemotingClient
+        self,
+        consumers: ConsumerTable,
+        registration: Registration,
+        client: RemotingClient,
+        *,
+        modes: RequestModes,
+        live: LiveSettings,
+        saving: Saving,
     ) -> None:
         self._consumers = consumers
         self._registration = registration
         self._client = client
-        self._modes: dict[str, dict[str, SetMessageRequestModeRequest]] = {}
+        self._modes = modes
+        self._live = live
+        self._saving = saving
 
     async def query(self, request: Command, connection: Connection) -> Command:
-        """Code 400: the queues of one client; no list for a client that is not in the group."""
-        asked = QueryAssignmentRequest.decode(bytes(request.body))
+        """Code 400: the queues of one client; no list where nothing can be said."""
+        asked = QueryAssignmentRequest.decode_request(request.body)
         body = QueryAssignmentResponse()
-        found = self._consumers.find(asked.consumer_group)
+        mode = self._mode(asked.topic, asked.consumer_group)
         queues = await self._queues(asked.topic)
-        if asked.message_model == BROADCASTING:
-            own: Sequence[MessageQueue] | None = queues
-        elif found is None:
-            own = None
-        else:
-            own = allocate(asked.strategy_name, asked.client_id, queues, ids=found.client_ids())
+        own = self._own(asked, mode, queues) if queues else None
         if own is not None:
             body.message_queue_assignments = [
-                MessageQueueAssignment(message_queue=queue, mode=PULL) for queue in own
+                MessageQueueAssignment(message_queue=queue, mode=mode.mode) for queue in own
             ]
         return request.reply(body=body.encode())
 
-    def set_mode(self, request: Command, connection: Connection) -> Command:
-        """Code 401."""
-        asked = SetMessageRequestModeRequest.decode(bytes(request.body))
+    async def set_mode(self, request: Command, connection: Connection) -> Command:
+        """Code 401; answered when it is on disk."""
+        asked = SetMessageRequestModeRequest.decode_request(request.body)
         if is_retry_topic(asked.topic):
             raise NoPermission("retry topic is not allowed to set mode")
-        if asked.mode != PULL:
-            raise SystemFailure(f"mode {asked.mode!r}: this broker serves {PULL} only")
-        groups = self._modes.setdefault(asked.topic, {})
-        if asked.consumer_group not in groups and self._count() >= MODES_MAX:
-            raise SystemBusy(f"{MODES_MAX} modes are set, at most {MODES_MAX}")
-        groups[asked.consumer_group] = asked
+        if asked.mode not in (PULL, POP):
+            raise InvalidParameter(f"mode {asked.mode!r}: expected {PULL} or {POP}")
+        fault = stored_topic_fault(asked.topic) or group_fault(asked.consumer_group)
+        if fault:
+            raise InvalidParameter(fault)
+        self._modes.put(asked)
+        self._saving.changed()
+        await self._saving.saved()
         return request.reply()
 
     def modes(self, request: Command, connection: Connection) -> Command:
         """Code 402: what was set."""
-        return request.reply(
-            body=MessageRequestModes(message_request_mode_map=self._modes).encode()
+        return request.reply(body=self._modes.saved().encode())
+
+    def _mode(self, topic: str, group: str) -> SetMessageRequestModeRequest:
+        found = self._modes.find(topic, group)
+        if found is not None:
+            return found
+        settings = self._live.now
+        return SetMessageRequestModeRequest(
+            topic=topic,
+            consumer_group=group,
+            mode=PULL if is_retry_topic(topic) else settings.request_mode,
+            pop_share_queue_num=settings.pop_share_queue_nums,
         )
 
-    def _count(self) -> int:
-        return sum(len(groups) for groups in self._modes.values())
+    def _own(
+        self,
+        asked: QueryAssignmentRequest,
+        mode: SetMessageRequestModeRequest,
+        queues: Sequence[MessageQueue],
+    ) -> Sequence[MessageQueue] | None:
+        if asked.message_model == BROADCASTING or not self._live.now.balances_load:
+            return queues
+        found = self._consumers.find(asked.consumer_group)
+        if found is None:
+            return None
+        ids = found.client_ids()
+        if mode.mode == POP:
+            return allocate_pop(asked, queues, ids=ids, share=mode.pop_share_queue_num)
+        return allocate(asked.strategy_name, asked.client_id, queues, ids=ids)
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic on all brokers, sorted, as a name server knows them."""
@@ -112,6 +145,26 @@ class Assignments:
                 for queue_id in range(data.read_queue_nums)
             )
         return []
+
+
+def allocate_pop(
+    asked: QueryAssignmentRequest, queues: Sequence[MessageQueue], *, ids: Sequence[str], share: int
+) -> list[MessageQueue]:
+    """What a client pops: every broker's queues, or those of itself and the next ``share`` ones."""
+    if share <= 0 or share >= len(ids) - 1:
+        brokers = dict.fromkeys(queue.broker_name for queue in queues)
+        return [MessageQueue(asked.topic, name, ALL_QUEUES) for name in brokers]
+    members = sorted(ids, key=lambda text: text.encode("utf-16-be"))
+    if asked.client_id not in members:
+        return []
+    index = members.index(asked.client_id)
+    if len(members) > len(queues):
+        return [queues[index % len(queues)]]
+    own: dict[MessageQueue, None] = {}
+    for step in range(share + 1):
+        member = members[(index + step) % len(members)]
+        own.update(dict.fromkeys(allocate(asked.strategy_name, member, queues, ids=ids)))
+    return list(own)
 
 
 def allocate(

@@ -1,6 +1,6 @@
 """The broker itself.
 
-Request codes 25, 26, 28, 50 to 54, 60, 61, 306, 316, 329, 906, 907, 2003 and 2004.
+Request codes 25, 26, 28, 50 to 54, 60, 61, 306, 316, 329, 2003 and 2004.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import asyncio
 import logging
 from typing import Final
 
-from contrailmq.broker.config_files import SmallFiles
-from contrailmq.broker.configuration import Configuration, rewritten
-from contrailmq.broker.identity import Identity
-from contrailmq.broker.runtime import Runtime
-from contrailmq.broker.topics import TopicTable
+from contrailmq.broker.config.configuration import Configuration, rewritten
+from contrailmq.broker.config.saved_file import SmallFiles
+from contrailmq.broker.services.runtime import Runtime
+from contrailmq.broker.tables.topics import TopicTable
 from contrailmq.errors import (
     BrokerError,
     ConfigError,
@@ -25,11 +24,9 @@ from contrailmq.lifecycle import uninterrupted
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.queues import ColdDataFlow
 from contrailmq.protocol.bodies.route import KVTable
-from contrailmq.protocol.bodies.stats import HARuntimeInfo
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.admin import (
-    ExchangeHAResponse,
     GetBrokerConfigResponse,
     SetCommitLogReadModeRequest,
 )
@@ -137,32 +134,6 @@ class CleanUp:
         return request.reply()
 
 
-class Replication:
-    """Request codes 906 and 907: a primary without replicas."""
-
-    def __init__(self, store: Store, identity: Identity) -> None:
-        self._store = store
-        self._identity = identity
-
-    def exchange(self, request: Command, connection: Connection) -> Command:
-        """Code 906: where the primary is, and what it has flushed."""
-        return request.reply(
-            ExchangeHAResponse(
-                master_address=self._identity.address,
-                master_ha_address=self._identity.ha_address,
-                master_flush_offset=self._store.flushed_offset,
-            )
-        )
-
-    def status(self, request: Command, connection: Connection) -> Command:
-        """Code 907."""
-        body = HARuntimeInfo(
-            master=self._identity.is_master,
-            master_commit_log_max_offset=self._store.max_offset,
-        )
-        return request.reply(body=body.encode())
-
-
 class AclOff:
     """Request codes 50 to 54: there are no accounts to manage, and the answer says so."""
 
@@ -180,17 +151,17 @@ class AclOff:
         raise BrokerError("access control is off (aclEnable=false): no accounts here", code=code)
 
 
-def no_timer(request: Command, connection: Connection) -> Command:
-    """Request codes 60 and 61: there is no timer wheel."""
-    raise SystemFailure("The timer message store is not there: timerWheelEnable is false")
-
-
 def read_ahead_mode(request: Command, connection: Connection) -> Command:
     """Request code 2004: the log is read as the system pleases (0), never at random (1)."""
     mode = SetCommitLogReadModeRequest.from_fields(request.fields).read_ahead_mode
     if mode != "0":
         raise SystemFailure(f"READ_AHEAD_MODE {mode!r}: only 0 (normal) is served here")
     return request.reply(remark=f"set commitlog readahead mode success, mode: {mode}")
+
+
+def taken_note_of(request: Command, connection: Connection) -> Command:
+    """Request codes 905, 2001 and 2002: what asks for nothing that is done here is answered."""
+    return request.reply()
 
 
 def cold_data_flow(request: Command, connection: Connection) -> Command:

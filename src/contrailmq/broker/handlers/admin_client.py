@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contrailmq.broker.consumers import ConsumerTable, Member
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.producers import ProducerMember, ProducerTable
+from contrailmq.broker.tables.consumers import ConsumerTable, Member
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.producers import ProducerMember, ProducerTable
 from contrailmq.errors import ConsumerNotOnline, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies import clients

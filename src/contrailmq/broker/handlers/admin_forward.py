@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from contrailmq.broker.consumers import ConsumerTable, Member
-from contrailmq.broker.groups import GroupTable
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.topics import TopicTable
+from contrailmq.broker.tables.consumers import ConsumerTable, Member
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.topics import TopicTable
 from contrailmq.errors import (
     ConsumeTimeout,
     LocalProtocolError,
@@ -25,10 +25,9 @@ from contrailmq.protocol.headers.client import (
 )
 from contrailmq.protocol.ids import parse_offset_message_id
 from contrailmq.protocol.message import decode_record
-from contrailmq.protocol.versions import version_name
+from contrailmq.protocol.versions import V3_1_8_SNAPSHOT, version_name
 
 CLIENT_TIMEOUT_S: Final = 10.0
-CLIENT_VERSION_MIN: Final = 62  # V3_1_8_SNAPSHOT
 
 
 class Log(Protocol):
@@ -96,7 +95,7 @@ class AskClient:
         member = self._consumers.find_member(group, client_id)
         if member is None:
             raise SystemFailure(f"The Consumer <{group}> <{client_id}> not online")
-        if member.version < CLIENT_VERSION_MIN:
+        if member.version < V3_1_8_SNAPSHOT:
             raise SystemFailure(
                 f"The Consumer <{client_id}> Version <{version_name(member.version)}> too low to "
                 "finish, please upgrade it to V3_1_8_SNAPSHOT"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from contrailmq.broker.counters import Counters
-from contrailmq.broker.groups import GroupTable
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.versions import page
+from contrailmq.broker.tables.counters import Counters
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.versions import page
 from contrailmq.errors import InvalidParameter, SubscriptionGroupNotExist, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.group import (
@@ -40,12 +41,12 @@ class UpdateGroups:
 
     def one(self, request: Command, connection: Connection) -> Command:
         """Code 200."""
-        self._put([SubscriptionGroupConfig.decode(bytes(request.body))])
+        self._put([SubscriptionGroupConfig.decode_request(request.body)])
         return request.reply()
 
     def many(self, request: Command, connection: Connection) -> Command:
         """Code 225: all of them, or none."""
-        self._put(SubscriptionGroupList.decode(bytes(request.body)).group_config_list)
+        self._put(SubscriptionGroupList.decode_request(request.body).group_config_list)
         return request.reply()
 
     def _put(self, configs: list[SubscriptionGroupConfig]) -> None:
@@ -99,10 +100,18 @@ class ListGroups:
 class DeleteGroup:
     """Request code 207: delete a group, and its offsets if that is asked for."""
 
-    def __init__(self, groups: GroupTable, offsets: OffsetTable, counters: Counters) -> None:
+    def __init__(
+        self,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        counters: Counters,
+        *,
+        on_deleted: Callable[[str], None],
+    ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._counters = counters
+        self._on_deleted = on_deleted
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """Deleting what is not there succeeds too."""
@@ -111,6 +120,7 @@ class DeleteGroup:
         if header.drops_offsets:
             self._offsets.forget_group(header.group_name)
         self._counters.forget_group(header.group_name)
+        self._on_deleted(header.group_name)
         return request.reply()
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from contrailmq.broker.consumers import ConsumerTable
-from contrailmq.broker.filter_file import stored_filter
-from contrailmq.broker.filters import ConsumerFilters, is_tag_type, tag_matcher
-from contrailmq.broker.halves import HalfMessages
+from contrailmq.broker.services.halves import HalfMessages
+from contrailmq.broker.tables.consumers import ConsumerTable
+from contrailmq.broker.tables.filter_file import stored_filter
+from contrailmq.broker.tables.filters import ConsumerFilters, is_tag_type, tag_matcher
 from contrailmq.errors import LocalProtocolError, RemoteProtocolError, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
@@ -158,7 +158,7 @@ class ResumeHalf:
         if half.topic not in (HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC) or not half.properties.get(
             PROPERTY_REAL_TOPIC
         ):
-            raise SystemFailure(f"the message at {offset} is no half message: {half.topic}")
+            raise SystemFailure(f"the message at {offset} is not a half message: {half.topic}")
         half.properties[PROPERTY_TRANSACTION_CHECK_TIMES] = "0"
         self._halves.put_back(half)
         return request.reply()

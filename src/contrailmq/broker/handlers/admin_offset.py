@@ -12,14 +12,14 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from contrailmq.broker.consumers import ConsumerGroup, ConsumerTable
-from contrailmq.broker.delay import DelayLevels
-from contrailmq.broker.groups import GroupTable
+from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.longpoll import LongPolls
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.topics import TopicTable, topic_missing
+from contrailmq.broker.services.delay import DelayLevels
+from contrailmq.broker.services.longpoll import LongPolls
+from contrailmq.broker.tables.consumers import ConsumerGroup, ConsumerTable
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.topics import TopicTable, topic_missing
 from contrailmq.errors import (
     ConsumerNotOnline,
     NetworkError,

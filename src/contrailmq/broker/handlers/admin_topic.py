@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
-from contrailmq.broker.counters import Counters
+from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.registration import Registration
-from contrailmq.broker.stats import Stats
-from contrailmq.broker.topics import TopicTable, check_plain, topic_missing
-from contrailmq.broker.versions import page
+from contrailmq.broker.services.registration import Registration
+from contrailmq.broker.services.stats import Stats
+from contrailmq.broker.tables.attributes import altered
+from contrailmq.broker.tables.counters import Counters
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.topics import TopicTable, check_plain, topic_missing
+from contrailmq.broker.tables.versions import page
 from contrailmq.errors import SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
@@ -29,7 +32,12 @@ from contrailmq.protocol.headers.topic import (
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
-from contrailmq.protocol.names import is_system_topic, stored_topic_fault
+from contrailmq.protocol.names import (
+    is_system_topic,
+    pop_retry_topic,
+    pop_retry_topic_v2,
+    stored_topic_fault,
+)
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.protocol.versions import V5_0_0
 
@@ -56,14 +64,16 @@ class TopicStore(Protocol):
 class UpdateTopics:
     """Request codes 17 and 18: create topics or change them."""
 
-    def __init__(self, topics: TopicTable, registration: Registration) -> None:
+    def __init__(
+        self, topics: TopicTable, registration: Registration, *, live: LiveSettings
+    ) -> None:
         self._topics = topics
         self._registration = registration
+        self._live = live
 
     async def one(self, request: Command, connection: Connection) -> Command:
         """Code 17."""
         header = CreateTopicRequest.from_fields(request.fields)
-        before = self._topics.find(header.topic)
         config = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -72,15 +82,31 @@ class UpdateTopics:
             topic_filter_type=header.topic_filter_type or FILTER_TYPES[0],
             topic_sys_flag=header.topic_sys_flag or 0,
             order=header.order,
-            attributes=_attributes(before, header.attributes),
+            attributes=self._attributes(header.topic, header.attributes),
         )
         await self._put([config])
         return request.reply()
 
     async def many(self, request: Command, connection: Connection) -> Command:
         """Code 18: all of them, or none."""
-        await self._put(TopicConfigList.decode(bytes(request.body)).topic_config_list)
+        configs = TopicConfigList.decode_request(request.body).topic_config_list
+        for config in configs:
+            signed = (
+                (name if name[:1] in ("+", "-") else f"+{name}", value)
+                for name, value in config.attributes.items()
+            )
+            text = ",".join(f"{name}={value}" if value else name for name, value in signed)
+            config.attributes = self._attributes(config.topic_name, text)
+        await self._put(configs)
         return request.reply()
+
+    def _attributes(self, topic: str, text: str | None) -> dict[str, str]:
+        before = self._topics.find(topic)
+        return altered(
+            before.attributes if before is not None else None,
+            text,
+            mixed=self._live.now.mixed_types,
+        )
 
     async def _put(self, configs: list[TopicConfig]) -> None:
         for config in configs:
@@ -103,12 +129,14 @@ class DeleteTopic:
         *,
         counters: Counters,
         registration: Registration,
+        on_deleted: Callable[[str], None],
     ) -> None:
         self._topics = topics
         self._offsets = offsets
         self._store = store
         self._counters = counters
         self._registration = registration
+        self._on_deleted = on_deleted
 
     async def __call__(self, request: Command, connection: Connection) -> Command:
         """Deleting what is not there succeeds too."""
@@ -117,12 +145,21 @@ class DeleteTopic:
             raise SystemFailure("The specified topic is blank.")
         if is_system_topic(topic):
             raise SystemFailure(f"The topic[{topic}] is conflict with system topic.")
-        self._topics.delete(topic)
-        self._offsets.forget_topic(topic)
-        self._store.delete_topic(topic)
-        self._counters.forget_topic(topic)
+        for name in (topic, *self._pop_retry_topics(topic)):
+            self._topics.delete(name)
+            self._offsets.forget_topic(name)
+            self._store.delete_topic(name)
+            self._counters.forget_topic(name)
+            self._on_deleted(name)
         await self._registration.register()
         return request.reply()
+
+    def _pop_retry_topics(self, topic: str) -> list[str]:
+        """Where groups that popped the topic have their retries."""
+        names = []
+        for group in self._offsets.groups_of(topic):
+            names += [pop_retry_topic(topic, group), pop_retry_topic_v2(topic, group)]
+        return [name for name in names if self._topics.find(name) is not None]
 
 
 class ListTopics:
@@ -211,17 +248,3 @@ def _check(config: TopicConfig) -> None:
         raise SystemFailure(
             f"topicFilterType {config.topic_filter_type!r}: expected one of {FILTER_TYPES}"
         )
-
-
-def _attributes(before: TopicConfig | None, text: str | None) -> dict[str, str]:
-    """A topic's attributes after ``+key=value`` (set) and ``-key`` (remove)."""
-    attributes = dict(before.attributes) if before is not None else {}
-    for change in filter(None, (text or "").split(",")):
-        name, separator, value = change.strip().partition("=")
-        if name.startswith("+") and separator and len(name) > 1:
-            attributes[name[1:]] = value
-        elif name.startswith("-") and not separator and len(name) > 1:
-            attributes.pop(name[1:], None)
-        else:
-            raise SystemFailure(f"attribute {change!r}: expected +key=value or -key")
-    return attributes

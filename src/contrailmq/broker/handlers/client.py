@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from contrailmq.broker.consumers import ConsumerTable, Membership
-from contrailmq.broker.filters import ConsumerFilters, is_tag_type
-from contrailmq.broker.groups import GroupTable
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.notices import IdsChanged
-from contrailmq.broker.producers import ProducerTable
-from contrailmq.broker.topics import UNIT_SUB_FLAG, TopicTable
+from typing import Final
+
+from contrailmq.broker.config.live_settings import LiveSettings
+from contrailmq.broker.services.filter_work import FilterWork
+from contrailmq.broker.services.rebalance_notices import IdsChanged
+from contrailmq.broker.tables.consumers import ConsumerTable, Membership
+from contrailmq.broker.tables.filters import ConsumerFilters, is_tag_type
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.producers import ProducerTable
+from contrailmq.broker.tables.topics import UNIT_SUB_FLAG, TopicTable
 from contrailmq.errors import FilterError, SubscriptionParseFailed, SystemFailure
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.group import ConsumerListBody
@@ -17,6 +20,8 @@ from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.client import HeartbeatResponse, UnregisterClientRequest
 from contrailmq.protocol.headers.group import GetConsumerListByGroupRequest
 from contrailmq.protocol.names import retry_topic
+
+CLIENT_ID_LENGTH_MAX: Final = 1024
 
 
 class Clients:
@@ -88,7 +93,7 @@ class Heartbeat:
         topics: TopicTable,
         groups: GroupTable,
         *,
-        filters: ConsumerFilters,
+        filters: FilterWork,
         live: LiveSettings,
     ) -> None:
         self._clients = clients
@@ -99,7 +104,11 @@ class Heartbeat:
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """Register everything the client says about itself."""
-        beat = HeartbeatData.decode(request.body)
+        beat = HeartbeatData.decode_request(request.body)
+        if len(beat.client_id) > CLIENT_ID_LENGTH_MAX:
+            raise SystemFailure(
+                f"a client id of {len(beat.client_id)} characters, at most {CLIENT_ID_LENGTH_MAX}"
+            )
         self._clients.watch(connection)
         unknown = False
         for consumer in beat.consumer_data_set:
@@ -143,7 +152,6 @@ class Heartbeat:
         else:
             subscriptions = consumer.subscription_data_set
             self._make_retry_topic(consumer, config.retry_queue_nums)
-            self._filters.register(name, subscriptions)
         changed = consumers.register(
             connection,
             beat.client_id,
@@ -157,6 +165,8 @@ class Heartbeat:
             language=request.language,
             version=request.version,
         )
+        if subscriptions is not None:
+            self._filters.register(name, subscriptions)
         if changed:
             self._clients.announce(name)
         return False
@@ -202,7 +212,7 @@ class CheckClientConfig:
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """Whether a subscription could be served."""
-        body = CheckClientRequest.decode(request.body)
+        body = CheckClientRequest.decode_request(request.body)
         subscription = body.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):
             return request.reply()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contrailmq.broker.locks import QueueLocks
+from contrailmq.broker.tables.locks import QueueLocks
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.queues import (
     LockBatchRequest,
@@ -20,7 +20,7 @@ class LockQueues:
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """Lock what is free; the answer names what the client owns now."""
-        body = LockBatchRequest.decode(request.body)
+        body = LockBatchRequest.decode_request(request.body)
         owned = self._locks.lock(body.consumer_group, body.client_id, body.mq_set)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=owned).encode())
 
@@ -33,6 +33,6 @@ class UnlockQueues:
 
     def __call__(self, request: Command, connection: Connection) -> Command:
         """Give locks back."""
-        body = UnlockBatchRequest.decode(request.body)
+        body = UnlockBatchRequest.decode_request(request.body)
         self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
         return request.reply()

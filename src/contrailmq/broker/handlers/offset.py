@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
-from contrailmq.broker.groups import GroupTable
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.topics import TopicTable, topic_missing
+from contrailmq.broker.config.live_settings import LiveSettings
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.topics import TopicTable, topic_missing
 from contrailmq.errors import InvalidParameter, QueryNotFound, SubscriptionGroupNotExist
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.command import Command
@@ -24,8 +24,7 @@ from contrailmq.protocol.headers.offset import (
     SearchOffsetResponse,
     UpdateConsumerOffsetRequest,
 )
-
-VERSION_5: Final = 413  # MQVersion.V5_0_0
+from contrailmq.protocol.versions import V5_0_0
 
 
 class FirstMessages(Protocol):
@@ -81,7 +80,7 @@ class QueryConsumerOffset:
         first, end = self._queues.bounds(header.topic, header.queue_id)
         if (
             first <= 0
-            and not (unknown and end == 0 and version >= VERSION_5)
+            and not (unknown and end == 0 and version >= V5_0_0)
             and (end == 0 or self._queues.is_in_memory(header.topic, header.queue_id, 0))
         ):
             return 0

@@ -10,19 +10,17 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
-from contrailmq.broker.counters import Counters
-from contrailmq.broker.longpoll import LongPolls, Waiter
-from contrailmq.broker.offsets import OffsetTable
-from contrailmq.broker.pull_plan import PullPlan, PullPlanner
+from contrailmq.broker.lanes.pull_plan import PullPlan, PullPlanner
+from contrailmq.broker.services.longpoll import LongPolls, Waiter
+from contrailmq.broker.tables.counters import Counters
+from contrailmq.broker.tables.offsets import OffsetTable
 from contrailmq.errors import BrokerError
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import Command
-from contrailmq.protocol.headers.pull import PullMessageRequest
+from contrailmq.protocol.headers.pull import COMMIT_FLAG, SUSPEND_FLAG, PullMessageRequest
 from contrailmq.store.types import GetResult, GetStatus, Matcher
 
-COMMIT_FLAG: Final = 1
-SUSPEND_FLAG: Final = 2
 LOADS_MAX: Final = 8  # units, then messages; what leaves memory faster than that is waited for
 SUSPEND_MAX_S: Final = 600.0  # a client waits 15 to 30 seconds; nobody waits for ever
 
@@ -137,7 +135,7 @@ class PullMessage:
         answer = self._find_reset(request, header, plan)
         if answer is None:
             result = self._get(header, header.queue_offset, plan)
-            code = _code_of(result.status, header.queue_offset)
+            code = code_of(result.status, header.queue_offset)
             may_wait = header.sys_flag & SUSPEND_FLAG and header.suspend_timeout_millis > 0
             if code != ResponseCode.PULL_NOT_FOUND or not may_wait:
                 answer = self._answer(request, header, plan, result=result)
@@ -185,7 +183,7 @@ class PullMessage:
     def _answer(
         self, request: Command, header: PullMessageRequest, plan: PullPlan, *, result: GetResult
     ) -> Command:
-        code = _code_of(result.status, header.queue_offset)
+        code = code_of(result.status, header.queue_offset)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         if code != ResponseCode.SUCCESS:
             self._counters.got_missed += 1
@@ -206,15 +204,9 @@ class PullMessage:
             group = plan.group
             slow = result.suggest_slave
             suggested = group.which_broker_when_consume_slowly if slow else group.broker_id
-        fields = {
-            "suggestWhichBrokerId": str(suggested),
-            "nextBeginOffset": str(result.next_offset),
-            "minOffset": str(result.min_offset),
-            "maxOffset": str(result.max_offset),
-            "topicSysFlag": str(plan.topic.topic_sys_flag),
-            "groupSysFlag": str(plan.group.group_sys_flag),
-        }
-        return request.reply(body=result.records, code=code, remark=remark, fields=fields)
+        answer = pull_answer(request, plan, result, suggested=suggested)
+        answer.code, answer.remark = int(code), remark
+        return answer
 
     def _hold(self, request: Command, header: PullMessageRequest, connection: Connection) -> None:
         settings = self._live.now
@@ -278,12 +270,29 @@ class _HeldPull:
                 # Nothing of it matched: look on from there, and keep waiting at the end.
                 offset = self._offset = result.next_offset
                 result = get(header, offset, plan)
-            if _code_of(result.status, offset) == ResponseCode.PULL_NOT_FOUND:
+            if code_of(result.status, offset) == ResponseCode.PULL_NOT_FOUND:
                 return None
         return owner._answer(request, header, plan, result=result)
 
 
-def _code_of(status: GetStatus, offset: int) -> ResponseCode:
+def pull_answer(request: Command, plan: PullPlan, result: GetResult, *, suggested: int) -> Command:
+    """Return the answer to a pull from offset 0; the outcome of others may have another code."""
+    return request.reply(
+        body=result.records,
+        code=code_of(result.status, 0),
+        remark=result.status.value,
+        fields={
+            "suggestWhichBrokerId": str(suggested),
+            "nextBeginOffset": str(result.next_offset),
+            "minOffset": str(result.min_offset),
+            "maxOffset": str(result.max_offset),
+            "topicSysFlag": str(plan.topic.topic_sys_flag),
+            "groupSysFlag": str(plan.group.group_sys_flag),
+        },
+    )
+
+
+def code_of(status: GetStatus, offset: int) -> ResponseCode:
     """What a read's outcome means to a consumer."""
     if status is GetStatus.FOUND:
         return ResponseCode.SUCCESS

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.producers import ProducerTable
-from contrailmq.broker.putting import Putting
-from contrailmq.broker.topics import TopicTable, topic_missing
+from contrailmq.broker.services.putting import Putting
+from contrailmq.broker.tables.producers import ProducerTable
+from contrailmq.broker.tables.topics import TopicTable, topic_missing
 from contrailmq.clock import Clock
 from contrailmq.errors import BrokerError, NetworkError
 from contrailmq.net.connection import Connection

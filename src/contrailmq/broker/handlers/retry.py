@@ -9,13 +9,13 @@ from __future__ import annotations
 import random
 from typing import Final, Protocol
 
-from contrailmq.broker import permission
-from contrailmq.broker.counters import Counters
-from contrailmq.broker.groups import GroupTable
+from contrailmq.broker.config import permission
+from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.putting import Putting
-from contrailmq.broker.topics import TopicTable
+from contrailmq.broker.services.putting import Putting
+from contrailmq.broker.tables.counters import Counters
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.topics import TopicTable
 from contrailmq.errors import (
     CorruptRecord,
     NoPermission,
@@ -35,9 +35,9 @@ from contrailmq.protocol.properties import (
     PROPERTY_WAIT,
     encode_properties,
 )
+from contrailmq.protocol.versions import V3_4_9
 from contrailmq.store.types import NewMessage
 
-VERSION_OF_CLIENT_RETRIES: Final = 121  # MQVersion.V3_4_9: maxReconsumeTimes of the client counts
 FIRST_RETRY_LEVEL: Final = 3
 
 
@@ -93,7 +93,7 @@ class SendMessageBack:
         properties[PROPERTY_WAIT] = "false"
         properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, record.offset_message_id)
         limit = group.retry_max_times
-        if request.version >= VERSION_OF_CLIENT_RETRIES and header.max_reconsume_times is not None:
+        if request.version >= V3_4_9 and header.max_reconsume_times is not None:
             limit = header.max_reconsume_times
         level = header.delay_level
         if record.reconsume_times >= limit or level < 0:

@@ -7,20 +7,20 @@ dictionary look-up, the broker's three properties appended to the sender's, and 
 
 from __future__ import annotations
 
-import asyncio
 import random
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from contrailmq.broker.groups import GroupTable
+from contrailmq._native.lanes.fields import HAS_KEY, IS_ACTED_ON, NO_WAIT, SendProperties
+from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.live import LiveSettings
-from contrailmq.broker.locks import QueueLocks
-from contrailmq.broker.putting import Putting, delay_level, refuse_unserved
-from contrailmq.broker.revision import Revision
-from contrailmq.broker.topics import (
+from contrailmq.broker.lanes.tables import SEND_PROPERTIES
+from contrailmq.broker.services.putting import Putting, delay_level, refuse_unserved
+from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.locks import QueueLocks
+from contrailmq.broker.tables.revision import Revision
+from contrailmq.broker.tables.topics import (
     TopicTable,
     check_plain,
     check_sendable,
@@ -32,17 +32,19 @@ from contrailmq.errors import (
     BrokerError,
     IllegalMessage,
     NoPermission,
+    ServiceNotAvailable,
     SubscriptionGroupNotExist,
     SystemFailure,
 )
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.topic import TopicConfig
-from contrailmq.protocol.codes import RequestCode, ResponseCode
-from contrailmq.protocol.command import Command
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.command import Command, Serialization
 from contrailmq.protocol.headers.send import SendMessageRequest, SendMessageRequestV2
 from contrailmq.protocol.ids import UniqueIds, offset_message_id
 from contrailmq.protocol.names import (
     RETRY_PREFIX,
+    TIMER_TOPIC,
     TOPIC_LENGTH_MAX,
     dlq_topic,
     is_retry_topic,
@@ -52,26 +54,21 @@ from contrailmq.protocol.properties import (
     PROPERTY_DELAY,
     PROPERTY_MSG_REGION,
     PROPERTY_POP_CK,
+    PROPERTY_TIMER_OUT_MS,
     PROPERTY_TRACE_SWITCH,
     PROPERTY_TRANSACTION_PREPARED,
     PROPERTY_UNIQUE_KEY,
-    PROPERTY_WAIT,
     decode_properties_text,
     encode_properties,
+    is_waiting,
 )
+from contrailmq.protocol.recall import RecallHandle
 from contrailmq.protocol.sysflag import MULTI_TAGS
+from contrailmq.protocol.versions import V3_4_9
 from contrailmq.store.types import NewMessage
 
-VERSION_OF_CLIENT_RETRIES: Final = 121  # MQVersion.V3_4_9: maxReconsumeTimes of the client counts
 MULTI_TAG_TYPE: Final = "MULTI_TAG"
 _Header = SendMessageRequest | SendMessageRequestV2
-# A message with one of these is looked at one property at a time.
-_SPECIAL: Final = re.compile(
-    "(?:^|\x02)(?:DELAY|TRAN_MSG|POP_CK|CLUSTER|MSG_REGION|TRACE_ON|INNER_NUM"
-    "|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TIMER_DEL_UNIQKEY)\x01"
-)
-_UNIQUE_KEY: Final = re.compile("(?:^|\x02)UNIQ_KEY\x01([^\x02]+)")
-_NO_WAIT: Final = re.compile("(?:^|\x02)WAIT\x01false(?:\x02|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +112,7 @@ class SendMessage:
         self.unique_key = ids.next  # for what comes without one
         self._saved = saved
         self._decisions: dict[str, SendDecision] = {}
+        self._properties = SendProperties(SEND_PROPERTIES)
         settings = live.now
         self._added = {
             PROPERTY_CLUSTER: identity.cluster_name,
@@ -176,8 +174,8 @@ class SendMessage:
         decision, queue_id = self._admit(header, connection)
         if not request.body:
             raise IllegalMessage("the message is illegal: it has no body")
-        text = header.properties or ""
-        unique_key = _UNIQUE_KEY.search(text)
+        text = (header.properties or "").encode("utf-8", "replace")
+        found = self._properties.look(text)
         message = NewMessage(
             header.topic,
             queue_id,
@@ -188,15 +186,13 @@ class SendMessage:
             born_host=connection.peer_host,
             store_host=self._identity.store_host,
             reconsume_times=header.reconsume_times or 0,
-            wait=_NO_WAIT.search(text) is None,
+            wait=not found & NO_WAIT,
         )
-        if unique_key is None or _SPECIAL.search(text) is not None or is_retry_topic(header.topic):
-            message, transaction_id = self._place(request, header, message)
+        if is_ordinary(found) and not is_retry_topic(header.topic):
+            message.properties, message.suffix = text, self.suffix
+            transaction_id = self._properties.key(text).decode("utf-8", "replace")
         else:
-            if text[-1] != "\x02":
-                text += "\x02"  # 4.9 drops the last separator
-            message.properties = text.encode("utf-8", "replace") + self.suffix
-            transaction_id = unique_key[1]
+            message, transaction_id = self._place(request, header, message)
         appended = self._putting.put(message)
         reply = self._reply(
             request,
@@ -205,8 +201,16 @@ class SendMessage:
             queue_offset=appended.queue_offset,
             transaction_id=transaction_id,
         )
-        answer = self._when_durable(reply, appended.end_offset, wait=message.wait)
+        if message.topic == TIMER_TOPIC and not is_retry_topic(header.topic):
+            reply.fields["recallHandle"] = self._recall_handle(header.topic, message)
+        answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
         return self._when_saved(answer) if is_new else answer
+
+    def _recall_handle(self, topic: str, message: NewMessage) -> str:
+        properties = decode_properties_text(message.properties.decode("utf-8", "replace"))
+        due_ms = int(properties[PROPERTY_TIMER_OUT_MS]) + 1
+        unique_key = properties[PROPERTY_UNIQUE_KEY]
+        return RecallHandle(topic, self._identity.broker_name, due_ms, unique_key).encode()
 
     def _place(
         self, request: Command, header: _Header, message: NewMessage
@@ -256,7 +260,7 @@ class SendMessage:
             born_host=connection.peer_host,
             store_host=self._identity.store_host,
             reconsume_times=header.reconsume_times or 0,
-            wait=properties.get(PROPERTY_WAIT) != "false",
+            wait=is_waiting(properties),
         )
         appended = self._putting.put_batch(message, request.body)
         reply = self._reply(
@@ -266,7 +270,7 @@ class SendMessage:
             queue_offset=appended.queue_offset,
             transaction_id=unique_key,
         )
-        answer = self._when_durable(reply, appended.end_offset, wait=message.wait)
+        answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
         return self._when_saved(answer) if is_new else answer
 
     def batch_suffix(self, properties: dict[str, str]) -> bytes:
@@ -281,6 +285,10 @@ class SendMessage:
     def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
         """Everything that is checked before a message is looked at; returns its queue."""
         settings = self._live.now
+        if not self._identity.is_master:
+            raise ServiceNotAvailable(
+                f"the broker[{self._identity.address}] is a replica: send to its primary"
+            )
         if settings.start_accept_send_ms and self._clock.now_ms() < settings.start_accept_send_ms:
             raise SystemFailure(
                 f"broker unable to service, until {settings.start_accept_send_ms} ms since 1970"
@@ -328,7 +336,7 @@ class SendMessage:
         if config is None:
             raise SubscriptionGroupNotExist(f"subscription group not exist, {group}")
         limit = config.retry_max_times
-        if request.version >= VERSION_OF_CLIENT_RETRIES and header.max_reconsume_times is not None:
+        if request.version >= V3_4_9 and header.max_reconsume_times is not None:
             limit = header.max_reconsume_times
         if message.reconsume_times > limit or self._locks.is_group_locking(group):
             message.topic = dlq_topic(group)
@@ -347,33 +355,25 @@ class SendMessage:
             "msgId": ",".join(offset_message_id(host, offset) for offset in offsets),
             "queueOffset": str(queue_offset),
         }
-        fields.update(self.answer_fields)
-        return request.reply(fields=fields)
+        return request.reply(fields=fields | self.answer_fields)
+
+    def sample(self, serialization: Serialization) -> Command:
+        """Return an answer to a send, for the lanes to put their own values into."""
+        request = Command(RequestCode.SEND_MESSAGE_V2, serialization=serialization)
+        return self._reply(request, 0, offsets=[0], queue_offset=0, transaction_id="")
 
     async def _when_saved(self, answer: Command | Awaitable[Command | None]) -> Command | None:
         """A topic made by its first message is on disk before that message is acknowledged."""
         await self._saved()
         return answer if isinstance(answer, Command) else await answer
 
-    def _when_durable(
-        self, reply: Command, end_offset: int, *, wait: bool
+    def when_durable(
+        self, reply: Command, end_offset: int, *, wait: bool = True
     ) -> Command | Awaitable[Command | None]:
-        outcome = self._putting.durable(end_offset) if wait else None
-        if outcome is None:
-            return reply
-        answer: asyncio.Future[Command | None] = outcome.get_loop().create_future()
+        """Return the answer, or a future of it if the sender waits for disk and replicas."""
+        return self._putting.when_flushed(reply, end_offset) if wait else reply
 
-        def settle(done: asyncio.Future[ResponseCode]) -> None:
-            if answer.done():
-                return
-            error = done.exception()
-            if error is not None:
-                answer.set_exception(error)
-                return
-            if done.result() != ResponseCode.SUCCESS:
-                reply.code = int(done.result())
-                reply.remark = "stored, but the disk was not certain in time"
-            answer.set_result(reply)
 
-        outcome.add_done_callback(settle)
-        return answer
+def is_ordinary(found: int) -> bool:
+    """Whether properties, by what ``SendProperties`` found, are stored as they come."""
+    return bool(found & HAS_KEY) and not found & IS_ACTED_ON

@@ -75,7 +75,7 @@ def client_handlers(parts: Parts) -> dict[int, Handler]:
             parts.clients,
             tables.topics,
             tables.groups,
-            filters=tables.filters,
+            filters=parts.filter_work,
             live=tables.live,
         ),
         RequestCode.UNREGISTER_CLIENT: UnregisterClient(parts.clients),

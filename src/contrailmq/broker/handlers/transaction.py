@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from contrailmq.broker.halves import HalfMessages
 from contrailmq.broker.identity import Identity
+from contrailmq.broker.services.halves import HalfMessages
 from contrailmq.clock import Clock
 from contrailmq.errors import IllegalOperation, SlaveNotAvailable, SystemFailure
 from contrailmq.net.connection import Connection

@@ -14,9 +14,9 @@ from functools import partial
 from types import CoroutineType, coroutine
 from typing import Any
 
-from contrailmq._native.delivery import Hand
+from contrailmq._native.client.delivery import Hand
+from contrailmq.client.consumer.queue_work import TURN_S, Inbox
 from contrailmq.client.consumer.settling import Settling
-from contrailmq.client.consumer.work import TURN_S, Inbox
 from contrailmq.client.crew import Crew
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.errors import RequestTimeout

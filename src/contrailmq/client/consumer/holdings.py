@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from contrailmq.client.consumer.pull_loop import PullLoop
 from contrailmq.client.consumer.puller import Puller
-from contrailmq.client.consumer.work import QueueWork
+from contrailmq.client.consumer.queue_work import QueueWork
 from contrailmq.client.crew import Crew
 from contrailmq.client.offset_store import OffsetStore
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from contrailmq.client.consumer.delivery import Workers
+from contrailmq.client.consumer.queue_work import QueueWork
 from contrailmq.client.consumer.settling import Settling
-from contrailmq.client.consumer.work import QueueWork
 from contrailmq.client.message import Origin, open_messages
 from contrailmq.client.session import Session
 from contrailmq.client.settings import ConsumerSettings

@@ -18,6 +18,7 @@ from contrailmq.client.consumer.holdings import Holdings
 from contrailmq.client.consumer.member import CLUSTERING, Member
 from contrailmq.client.consumer.pull_loop import PullLoop
 from contrailmq.client.consumer.puller import Puller
+from contrailmq.client.consumer.queue_work import Inbox, QueueWork
 from contrailmq.client.consumer.subscription import (
     Expression,
     Topics,
@@ -25,7 +26,6 @@ from contrailmq.client.consumer.subscription import (
     subscription,
     subscriptions,
 )
-from contrailmq.client.consumer.work import Inbox, QueueWork
 from contrailmq.client.crew import Crew, to_the_end
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.client.names import check_group, wrap

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from contrailmq.client.broker_calls import BrokerCalls
-from contrailmq.client.consumer.work import QueueWork
+from contrailmq.client.consumer.queue_work import QueueWork
 from contrailmq.errors import ContrailError
 from contrailmq.protocol.queue import MessageQueue
 

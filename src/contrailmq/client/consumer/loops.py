@@ -12,9 +12,9 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from typing import Generic, TypeVar
 
-from contrailmq._native.delivery import Grip
+from contrailmq._native.client.delivery import Grip
+from contrailmq.client.consumer.queue_work import TURN_S, Inbox, QueueWork
 from contrailmq.client.consumer.settling import Settling
-from contrailmq.client.consumer.work import TURN_S, Inbox, QueueWork
 from contrailmq.client.crew import Crew
 from contrailmq.client.message import ReceivedMessage
 

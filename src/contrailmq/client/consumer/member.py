@@ -82,6 +82,7 @@ class Member:
         self._owner: Owner | None = None
         self._offsets: OffsetStore | None = None
         self._wake = asyncio.Event()
+        self._known: dict[str, set[MessageQueue]] = {}  # the queues of a topic when we first looked
         self._absent: set[str] = set()  # topics that did not exist when we first looked
         self._ids: list[str] = []
         self._failed_rounds = 0
@@ -183,6 +184,7 @@ class Member:
                 return False
             await self._session.introduce()
             queues = routes.find_subscribe(topic) or []
+        self._known.setdefault(topic, set(queues))
         if self.model == BROADCASTING:
             mine = list(queues)
         else:
@@ -227,8 +229,8 @@ class Member:
         if stored != NOT_FOUND:
             return stored
         is_retry = is_retry_topic(queue.topic)
-        if queue.topic in self._absent:
-            return 0  # the topic came to be while we waited for it: all of it is new
+        if queue.topic in self._absent or queue not in self._known.get(queue.topic, {queue}):
+            return 0  # the topic, or the queue, came to be while we waited: all of it is new
         if self._start.word == "first" or (is_retry and self._start.word == "last"):
             return 0
         if self._start.word == "last" or is_retry:

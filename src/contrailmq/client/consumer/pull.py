@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -20,6 +21,8 @@ from contrailmq.protocol.queue import MessageQueue
 _SLACK_S = 10.0
 
 __all__ = ["PullConsumer", "PullStatus", "Pulled"]
+
+log = logging.getLogger(__name__)
 
 
 class PullConsumer:
@@ -94,7 +97,8 @@ class PullConsumer:
     ) -> Pulled:
         """Messages from an offset on; ``wait_s`` lets the broker wait for one to come.
 
-        ``next_offset`` of the answer is where to go on, whatever its status.
+        ``next_offset`` of the answer is where to go on, whatever its status. A message whose body
+        cannot be opened says why in ``problem``.
         """
         self._check_open()
         if self._session.routes.find_reader(queue.broker_name) is None:
@@ -109,7 +113,14 @@ class PullConsumer:
         )
         wanted = subscription(queue.topic, expression, version_ms=self._world.clock.now_ms())
         origin = Origin(queue, self.group, self._session.settings.namespace)
-        return await self._puller.pull(queue, wish, origin=origin, subscription=wanted)
+        pulled = await self._puller.pull(queue, wish, origin=origin, subscription=wanted)
+        for message in pulled.messages:
+            if message.problem is not None:
+                log.error(
+                    "a message cannot be opened queue=%s offset=%s problem=%s",
+                    queue, message.queue_offset, message.problem,
+                )  # fmt: skip
+        return pulled
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """The offsets of the oldest and of the next message."""

@@ -8,20 +8,21 @@ from typing import Final
 
 from contrailmq._native import records
 from contrailmq.client.message import Origin, ReceivedMessage, open_messages
-from contrailmq.client.routes import MASTER_ID
 from contrailmq.client.session import Session
 from contrailmq.errors import NetworkError, error_of
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
-from contrailmq.protocol.headers.pull import PullMessageResponse
+from contrailmq.protocol.headers.pull import (
+    COMMIT_FLAG,
+    LITE_FLAG,
+    SUBSCRIPTION_FLAG,
+    SUSPEND_FLAG,
+    PullMessageResponse,
+)
+from contrailmq.protocol.names import MASTER_ID
 from contrailmq.protocol.queue import MessageQueue
-
-COMMIT: Final = 1
-SUSPEND: Final = 2
-SUBSCRIPTION: Final = 4
-LITE: Final = 16
-VERSION_5_0: Final = 413
+from contrailmq.protocol.versions import V5_0_0
 
 
 class PullStatus(enum.Enum):
@@ -96,8 +97,12 @@ class Puller:
         header = PullMessageResponse.from_fields(answer.fields)
         self._suggested[queue] = header.suggest_which_broker_id
         messages: list[ReceivedMessage] = []
+        next_offset = header.next_begin_offset
         if status is PullStatus.FOUND:
             messages = open_messages(bytes(answer.body), origin)
+            if sum(message.store_size for message in messages) < len(answer.body):
+                # Bytes that are no record follow: the next pull begins with them.
+                next_offset = messages[-1].queue_offset + (header.offset_delta or 0) + 1
             if header.offset_delta:
                 for message in messages:
                     message.queue_offset += header.offset_delta
@@ -106,7 +111,7 @@ class Puller:
         return Pulled(
             status,
             messages,
-            header.next_begin_offset,
+            next_offset,
             header.min_offset,
             header.max_offset,
             is_master,
@@ -130,9 +135,9 @@ class Puller:
         is_master: bool,
     ) -> Command:
         # By hand, as sends are: a header object per pull is felt at full speed.
-        sys_flag = SUSPEND if wish.suspend_s > 0 else 0
+        sys_flag = SUSPEND_FLAG if wish.suspend_s > 0 else 0
         if wish.commit_offset >= 0 and is_master:
-            sys_flag |= COMMIT
+            sys_flag |= COMMIT_FLAG
         fields = {
             "consumerGroup": self._group,
             "topic": queue.topic,
@@ -148,10 +153,10 @@ class Puller:
         }
         code = RequestCode.PULL_MESSAGE
         if wish.send_subscription:
-            sys_flag |= SUBSCRIPTION
+            sys_flag |= SUBSCRIPTION_FLAG
             fields["subscription"] = subscription.sub_string
-        if wish.lite and self._session.versions.get(address, 0) >= VERSION_5_0:
-            sys_flag |= LITE
+        if wish.lite and self._session.versions.get(address, 0) >= V5_0_0:
+            sys_flag |= LITE_FLAG
             code = RequestCode.LITE_PULL_MESSAGE
         fields["sysFlag"] = str(sys_flag)
         return Command(int(code), fields=fields)

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from contrailmq.client.allocate import Strategy, strategy_of
-from contrailmq.client.consumer.assembly import Engine, Shape
 from contrailmq.client.consumer.delivery import BatchHandler, Handler, OneByOne
+from contrailmq.client.consumer.engine import Engine, Shape
 from contrailmq.client.consumer.loops import Loop
 from contrailmq.client.consumer.mismatch import Mismatch
 from contrailmq.client.consumer.subscription import Topics, start_position, subscriptions

@@ -11,8 +11,8 @@ from typing import Final
 
 from contrailmq.client.broker_calls import BrokerCalls
 from contrailmq.client.message import ReceivedMessage, delay_level
-from contrailmq.client.outgoing import Outgoing
-from contrailmq.client.sender import Sender
+from contrailmq.client.producer.outgoing import Outgoing
+from contrailmq.client.producer.sender import Sender
 from contrailmq.client.session import Session
 from contrailmq.errors import ContrailError
 from contrailmq.protocol import properties as names
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 RETRIES_MAX_CONCURRENT: Final = 16
 _FIRST_LEVEL: Final = 3
+_DEAD_LETTER: Final = -1
 
 
 class SendBack:
@@ -34,7 +35,7 @@ class SendBack:
         self._group = group
         self._calls = calls
         self._sender = sender
-        self._retries_max = retries_max if retries_max >= 0 else RETRIES_MAX_CONCURRENT
+        self.retries_max = retries_max if retries_max >= 0 else RETRIES_MAX_CONCURRENT
 
     async def give(
         self, message: ReceivedMessage, *, after_s: float | None = None, level: int | None = None
@@ -46,7 +47,7 @@ class SendBack:
                 self._address(message),
                 offset=message.commit_log_offset,
                 delay_level=level,
-                retries_max=self._retries_max,
+                retries_max=self.retries_max,
                 message_id=message.message_id,
                 topic=message.queue.topic,
             )
@@ -56,6 +57,22 @@ class SendBack:
                 "send-back failed, sending a copy id=%s error=%s", message.message_id, error
             )
         return await self.copy(message, level=level)
+
+    async def bury(self, message: ReceivedMessage) -> bool:
+        """Make a message a dead letter at once. Returns whether the broker did."""
+        try:
+            await self._calls.send_back(
+                self._address(message),
+                offset=message.commit_log_offset,
+                delay_level=_DEAD_LETTER,
+                retries_max=self.retries_max,
+                message_id=message.offset_message_id,
+                topic=message.queue.topic,
+            )
+            return True
+        except ContrailError as error:
+            log.warning("no dead letter was made of %r error=%s", message, error)
+            return False
 
     async def copy(self, message: ReceivedMessage, *, level: int = 0) -> bool:
         """Send a copy to the retry topic; after too many times the broker buries it."""
@@ -71,7 +88,7 @@ class SendBack:
             message_id=message.message_id,
             flag=message.flag,
             reconsume_times=message.reconsume_times + 1,
-            retries_max=self._retries_max,
+            retries_max=self.retries_max,
         )
         try:
             await self._sender.send(outgoing)

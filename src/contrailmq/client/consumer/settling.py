@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contrailmq.client.consumer.consumer_trace import ConsumerTrace
+from contrailmq.client.consumer.queue_work import Inbox, QueueWork
 from contrailmq.client.consumer.send_back import SendBack
-from contrailmq.client.consumer.work import Inbox, QueueWork
+from contrailmq.client.consumer.trace import ConsumerTrace
 from contrailmq.client.crew import Crew
 from contrailmq.client.message import ReceivedMessage
 from contrailmq.client.settings import ConsumerSettings
@@ -126,8 +126,10 @@ class Settling:
         similar = self._noise.held_back(f"{first.topic} {_place(error)}")
         if similar is not None:
             log.warning(
-                "consuming failed, will be tried again topic=%s id=%s count=%s similar=%s",
-                first.topic, first.message_id, len(messages), similar, exc_info=error,
+                "consuming failed, %s: group=%s topic=%s id=%s keys=%s attempt=%s messages=%s"
+                " not_shown=%s",
+                self._fate(first), first.origin.group, first.topic, first.message_id, first.keys,
+                first.attempt, len(messages), similar, exc_info=error,
             )  # fmt: skip
         elif log.isEnabledFor(logging.DEBUG):
             log.debug("consuming failed again topic=%s id=%s", first.topic, first.message_id)
@@ -167,6 +169,8 @@ class Settling:
         self, message: ReceivedMessage, *, after_s: float | None = None, level: int | None = None
     ) -> None:
         if await self._send_back.give(message, after_s=after_s, level=level):
+            if self._is_last(message):
+                self._note_dead_letter(message)
             self._settle(message)
             return
         await asyncio.sleep(_LOCAL_RETRY_S)
@@ -176,6 +180,24 @@ class Settling:
             message.retry_asked = False
             work.cache.put_back([message])
             self._inbox.offer(work)
+
+    def _is_last(self, message: ReceivedMessage) -> bool:
+        """Whether a message that fails now becomes a dead letter."""
+        if self._ordered:
+            return 0 <= self._settings.retries_max <= message.reconsume_times
+        return message.reconsume_times >= self._send_back.retries_max
+
+    def _fate(self, message: ReceivedMessage) -> str:
+        if self._broadcast:
+            return "is dropped (broadcast)"
+        return "becomes a dead letter" if self._is_last(message) else "will be tried again"
+
+    def _note_dead_letter(self, message: ReceivedMessage) -> None:
+        log.warning(
+            "dead letter: group=%s topic=%s id=%s keys=%s attempt=%s queue=%s offset=%s",
+            message.origin.group, message.topic, message.message_id, message.keys,
+            message.attempt, message.queue, message.queue_offset,
+        )  # fmt: skip
 
     def _settle(self, message: ReceivedMessage) -> None:
         work = message.origin
@@ -206,6 +228,7 @@ class Settling:
         limit = self._settings.retries_max
         if 0 <= limit <= first.reconsume_times and not self._broadcast:
             if await self._send_back.copy(first):
+                self._note_dead_letter(first)
                 work.settle(first, self._settings)
                 rest, after_s = rest[1:], 0.0
         else:

@@ -30,11 +30,10 @@ from contrailmq.protocol.headers.route import (
     RegisterBrokerResponse,
     UnregisterBrokerRequest,
 )
+from contrailmq.protocol.versions import V3_0_11, V5_0_0
 
 log = logging.getLogger(__name__)
 
-VERSION_BODY: Final = 37  # MQVersion.V3_0_11: before it, the body is the topic table alone
-VERSION_5: Final = 413  # MQVersion.V5_0_0
 ZONE_NAME: Final = "__ZONE_NAME"
 
 
@@ -76,11 +75,11 @@ class Brokers:
                 version=body.data_version,
                 topics=body.topics,
                 mappings=body.topic_config_serialize_wrapper.topic_queue_mapping_info_map,
-                filters=body.filter_server_list if request.version >= VERSION_BODY else None,
+                filters=body.filter_server_list if request.version >= V3_0_11 else None,
                 owner=connection,
-                refuse_single_topic=request.version >= VERSION_5,
+                refuse_single_topic=request.version >= V5_0_0,
             ),
-            self._clock.now_ms(),
+            self._clock.monotonic_ms(),
             delete_missing=settings.delete_missing,
         )
         if result.is_new:
@@ -119,7 +118,7 @@ class Brokers:
     def heartbeat(self, request: Command, connection: Connection) -> Command:
         """Code 904: only the time is noted."""
         header = BrokerHeartbeatRequest.from_fields(request.fields)
-        self._routes.heard(header.cluster_name, header.broker_addr, self._clock.now_ms())
+        self._routes.heard(header.cluster_name, header.broker_addr, self._clock.monotonic_ms())
         return request.reply()
 
     def query_version(self, request: Command, connection: Connection) -> Command:
@@ -127,10 +126,10 @@ class Brokers:
         header = QueryDataVersionRequest.from_fields(request.fields)
         asked = DataVersion.decode(request.body) if request.body else DataVersion()
         known = self._routes.version(header.cluster_name, header.broker_addr)
-        self._routes.heard(header.cluster_name, header.broker_addr, self._clock.now_ms())
+        self._routes.heard(header.cluster_name, header.broker_addr, self._clock.monotonic_ms())
         return request.reply(
             QueryDataVersionResponse(changed=known != asked),
-            body=known.encode(legacy=request.version < VERSION_5) if known is not None else b"",
+            body=known.encode(legacy=request.version < V5_0_0) if known is not None else b"",
         )
 
     def members(self, request: Command, connection: Connection) -> Command:
@@ -157,7 +156,7 @@ class Brokers:
 
     def scan(self) -> None:
         """End the leases of brokers that were silent for too long, and close their connections."""
-        for (cluster, address), lease in self._routes.expired(self._clock.now_ms()):
+        for (cluster, address), lease in self._routes.expired(self._clock.monotonic_ms()):
             log.warning(
                 "broker expired: name=%s address=%s silent_ms=%s",
                 lease.broker_name,
@@ -176,7 +175,7 @@ class Brokers:
 def _registered_body(request: Command, *, is_compressed: bool) -> RegisterBrokerBody:
     if not request.body:
         return RegisterBrokerBody()
-    if request.version < VERSION_BODY:
+    if request.version < V3_0_11:
         wrapper = TopicConfigAndMappingWrapper.decode(request.body)
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
     if is_compressed:

@@ -25,11 +25,11 @@ from contrailmq.protocol.headers.route import (
     WipeWritePermOfBrokerRequest,
     WipeWritePermOfBrokerResponse,
 )
+from contrailmq.protocol.versions import V5_0_0
 
 log = logging.getLogger(__name__)
 
 VERSION_STANDARD_JSON: Final = 401  # MQVersion.V4_9_4
-VERSION_5: Final = 413  # MQVersion.V5_0_0
 UNIT_FLAG: Final = 1  # TopicSysFlag.FLAG_UNIT
 UNIT_SUB_FLAG: Final = 2  # TopicSysFlag.FLAG_UNIT_SUB
 NO_ROUTE: Final = (
@@ -69,9 +69,7 @@ class Topics:
         if settings.order_message:
             found.order_topic_conf = self._kv.find(ORDER_NAMESPACE, header.topic)
         standard = _wants_standard_json(request) or bool(header.accept_standard_json_only)
-        return request.reply(
-            body=found.encode(standard=standard, legacy=request.version < VERSION_5)
-        )
+        return request.reply(body=found.encode(standard=standard, legacy=request.version < V5_0_0))
 
     def clusters(self, request: Command, connection: Connection) -> Command:
         """Code 106. Java's own tools get Java's own form, with integers as keys."""
@@ -80,9 +78,7 @@ class Topics:
             cluster_addr_table={name: list(n) for name, n in self._routes.clusters.items()},
         )
         standard = request.language != "JAVA"
-        return request.reply(
-            body=found.encode(standard=standard, legacy=request.version < VERSION_5)
-        )
+        return request.reply(body=found.encode(standard=standard, legacy=request.version < V5_0_0))
 
     def all_topics(self, request: Command, connection: Connection) -> Command:
         """Code 206."""
@@ -134,7 +130,7 @@ class Topics:
         """Code 217: routes that name an unknown broker are left out whole, and answered with 0."""
         header = RegisterTopicRequest.from_fields(request.fields)
         if request.body:
-            queues = TopicRouteData.decode(request.body).queue_datas
+            queues = TopicRouteData.decode_request(request.body).queue_datas
             if not self._routes.add_topic(header.topic, queues):
                 log.warning("routes not added, a broker is unknown: topic=%s", header.topic)
         return request.reply()

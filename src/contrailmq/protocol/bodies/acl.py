@@ -1,8 +1,28 @@
-"""Bodies of users and policies (5.3 on)."""
+"""Bodies of accounts (ACL 1.0), and of users and policies (5.3 on)."""
 
 from __future__ import annotations
 
 from contrailmq.protocol.bodies.body import Body
+
+
+class PlainAccessConfig(Body):
+    """An account of ACL 1.0."""
+
+    access_key: str | None = None
+    admin: bool = False
+    default_group_perm: str | None = None
+    default_topic_perm: str | None = None
+    group_perms: list[str] = []
+    secret_key: str | None = None
+    topic_perms: list[str] = []
+    white_remote_address: str | None = None
+
+
+class ClusterAclConfig(Body):
+    """Code 54's answer: all accounts of a broker (AclConfig)."""
+
+    global_white_addrs: list[str] = []
+    plain_access_configs: list[PlainAccessConfig] = []
 
 
 class UserInfo(Body):

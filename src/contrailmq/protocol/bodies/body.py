@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import msgspec
 
 from contrailmq.errors import RemoteProtocolError
-from contrailmq.protocol.fastjson import dumps, has_references, java_double, loads
+from contrailmq.protocol.fastjson import count_values, dumps, has_references, java_double, loads
 from contrailmq.protocol.json_reader import ObjectKey
 from contrailmq.protocol.queue import MessageQueue
 
@@ -35,6 +35,11 @@ Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 Int = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 """A field that is a Java int."""
+
+REQUEST_SIZE_MAX: Final = 1024 * 1024
+REQUEST_VALUES_MAX: Final = 20_000
+TOLERANT_VALUES_MAX: Final = 4_000
+_decode_any = msgspec.json.Decoder(Any).decode
 
 _Convert = Callable[[Any, dict[tuple[int, int], Any]], Any]
 _MISSING: Final = object()
@@ -69,6 +74,35 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
                 except (msgspec.MsgspecError, UnicodeError, RecursionError):
                     continue  # the tolerant road gives a better text, or reads it after all
         return cls.of(loads(data))
+
+    @classmethod
+    def decode_request(cls, data: bytes | bytearray | memoryview) -> Self:
+        """Read the body of a request; one that would take long is a ``RemoteProtocolError``.
+
+        Every value costs time, up to 2 us on the standard road and more on the tolerant one, and
+        whoever sends a request may make all others wait for it.
+        """
+        data = bytes(data)
+        if len(data) > REQUEST_SIZE_MAX:
+            raise RemoteProtocolError(f"body of {len(data)} bytes, at most {REQUEST_SIZE_MAX}")
+        count = count_values(data)
+        if count > REQUEST_VALUES_MAX:
+            raise RemoteProtocolError(
+                f"body of about {count} JSON values, at most {REQUEST_VALUES_MAX}"
+            )
+        if count > TOLERANT_VALUES_MAX:
+            strict = _strict_decoder(cls)
+            try:
+                if strict is not None and not has_references(data) and not _has_alias(cls, data):
+                    found: Self = strict.decode(data)
+                    return found
+                return cls.of(_decode_any(data))
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+                raise RemoteProtocolError(
+                    f"body of about {count} JSON values is not standard JSON ({error}); more than "
+                    f"{TOLERANT_VALUES_MAX} values must be"
+                ) from error
+        return cls.decode(data)
 
     @classmethod
     def of(cls, value: Any) -> Self:
@@ -199,7 +233,7 @@ def _to_int(value: Any, _memo: dict[tuple[int, int], Any], *, low: int, high: in
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{_short(value)} is no number from {low} to {high}")
+        raise ValueError(f"{_short(value)}: expected a number from {low} to {high}")
     return int(value)
 
 

@@ -24,6 +24,7 @@ from contrailmq.protocol.filter.sql_numbers import DOUBLE_MAX, DOUBLE_MIN, INT_M
 from contrailmq.protocol.filter.sql_tree import Constant, Kind, Node
 
 DEPTH_MAX: Final = 64
+VALUES_MAX: Final = 2_000  # what is compared, texts of IN not counted: compiling takes its time
 SEARCHES: Final = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 _RANGES: Final = ("NOT", "BETWEEN", "IN", *SEARCHES)
 _SIGNS: Final = ("+", "-")
@@ -38,6 +39,7 @@ class _Parser:
     def __init__(self, text: str, keywords: frozenset[str]) -> None:
         self._lexer = Lexer(text, keywords)
         self._depth = 0
+        self._values = 0
 
     def parse(self) -> Node:
         start = self._lexer.peek()
@@ -143,6 +145,10 @@ class _Parser:
 
     def _primary(self) -> Node:
         token = self._lexer.take()
+        self._values += 1
+        if self._values > VALUES_MAX:
+            text = f"more than {VALUES_MAX} values and names"
+            raise sql_error(self._lexer.text, token.position, text)
         if token.kind is TokenKind.STRING:
             return Constant(Kind.STRING, token.text)
         if token.kind is TokenKind.NAME:

@@ -217,5 +217,5 @@ def outside(value: Node, low: Node, high: Node) -> Logic:
 def among(node: Node, values: tuple[str, ...], *, negated: bool) -> Among:
     """IN or NOT IN."""
     if not isinstance(node, Property):
-        raise ValueError(f"{node} is no property, and only a property can be IN")
+        raise ValueError(f"{node} is not a property; IN needs a property")
     return Among(node, values, negated)

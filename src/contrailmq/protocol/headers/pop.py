@@ -6,16 +6,19 @@ from contrailmq.protocol.header import Header, Int32, TopicRequest
 
 
 class PopMessageRequest(TopicRequest, frozen=True, kw_only=True):
-    """RequestCode 200050: messages of any queue (``queue_id`` -1), hidden from others a while."""
+    """RequestCode 200050: messages of any queue (``queue_id`` -1), hidden from others a while.
+
+    A number that is missing counts as 0, as the original takes it.
+    """
 
     consumer_group: str
     topic: str
-    queue_id: Int32
-    max_msg_nums: Int32
-    invisible_time: int
-    poll_time: int
-    born_time: int
-    init_mode: Int32
+    queue_id: Int32 = 0
+    max_msg_nums: Int32 = 0
+    invisible_time: int = 0
+    poll_time: int = 0
+    born_time: int = 0
+    init_mode: Int32 = 0
     exp_type: str | None = None
     exp: str | None = None
     order: bool | None = None
@@ -40,7 +43,7 @@ class AckMessageRequest(TopicRequest, frozen=True, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: Int32
-    extra_info: str
+    extra_info: str | None = None
     offset: int
 
 
@@ -59,7 +62,7 @@ class ChangeInvisibleTimeRequest(TopicRequest, frozen=True, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: Int32
-    extra_info: str
+    extra_info: str | None = None
     offset: int
     invisible_time: int
 
@@ -78,8 +81,8 @@ class NotificationRequest(TopicRequest, frozen=True, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: Int32
-    poll_time: int
-    born_time: int
+    poll_time: int = 0
+    born_time: int = 0
     order: bool | None = None
     attempt_id: str | None = None
 

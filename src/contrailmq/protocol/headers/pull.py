@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from contrailmq.protocol.header import Header, Int32, TopicRequest
+
+# Bits of a pull's sys_flag (PullSysFlag).
+COMMIT_FLAG: Final = 1  # commit_offset holds an offset to commit
+SUSPEND_FLAG: Final = 2  # the broker may hold the pull until a message arrives
+SUBSCRIPTION_FLAG: Final = 4  # subscription holds the expression to filter by
+LITE_FLAG: Final = 16  # the pull of a lite consumer
 
 
 class PullMessageRequest(TopicRequest, frozen=True, kw_only=True):

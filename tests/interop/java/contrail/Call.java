@@ -46,7 +46,7 @@ final class Call {
     }
 
     void failed(Throwable error, Object... pairs) {
-        Object[] all = new Object[pairs.length + 6];
+        Object[] all = new Object[pairs.length + 8];
         System.arraycopy(pairs, 0, all, 0, pairs.length);
         int code = 0;
         if (error instanceof MQBrokerException) {
@@ -60,6 +60,12 @@ final class Call {
         all[pairs.length + 3] = code;
         all[pairs.length + 4] = "message";
         all[pairs.length + 5] = String.valueOf(error.getMessage());
+        Throwable root = error;
+        while (root.getCause() != null) {
+            root = root.getCause();
+        }
+        all[pairs.length + 6] = "cause";
+        all[pairs.length + 7] = String.valueOf(root.getMessage());
         row("failed", all);
     }
 

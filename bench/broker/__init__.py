@@ -1,0 +1,1 @@
+"""Whole brokers under load, beside the Java one."""

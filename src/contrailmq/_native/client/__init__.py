@@ -1,0 +1,1 @@
+"""Loops of producers and consumers."""

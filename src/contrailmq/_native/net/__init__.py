@@ -1,0 +1,1 @@
+"""Reading sockets and finding requests in what was read."""

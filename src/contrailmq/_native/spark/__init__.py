@@ -1,0 +1,1 @@
+"""Pulls of Spark tasks, and records as Arrow columns."""

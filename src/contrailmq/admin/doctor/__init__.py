@@ -1,0 +1,1 @@
+"""What ``contrail doctor`` looks at."""

@@ -1,0 +1,1 @@
+"""Settings of a broker: keys, files, changes while it runs."""

@@ -1,0 +1,1 @@
+"""POP consumption: messages taken one by one from queues that all members of a group share."""

@@ -1,0 +1,143 @@
+"""Access control of one broker: its accounts, the check of requests, and who it is itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from contrailmq.broker.config.settings import BrokerSettings
+from contrailmq.broker.handlers.acl import AccountHandlers, FoundTopics
+from contrailmq.broker.parts import Parts
+from contrailmq.broker.services.audit_topic import AuditTopic
+from contrailmq.clock import Clock
+from contrailmq.errors import ConfigError
+from contrailmq.net.dispatch import Check, Handler
+from contrailmq.net.network import AsyncioNetwork
+from contrailmq.net.server import Server
+from contrailmq.net.tls import ServerTls, client_context
+from contrailmq.net.tls_settings import TlsSettings
+from contrailmq.protocol.acl import signed
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.names import TRACE_TOPIC
+from contrailmq.security.accounts import Accounts
+from contrailmq.security.audit import Audit
+from contrailmq.security.files import AccountFiles
+from contrailmq.security.guard import Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a broker with ``aclEnable=true`` has more."""
+
+    accounts: Accounts
+    guard: Guard
+    audit: Audit
+
+
+class Defences:
+    """Access control and TLS of one broker: read at its start, followed while it runs."""
+
+    def __init__(
+        self, settings: BrokerSettings, tls: TlsSettings, *, path: Path, store_root: str
+    ) -> None:
+        self._audit_path = Path(store_root) / "audit.log"
+        self._settings = settings
+        self._tls_settings = tls
+        self._path = path
+        self.access: Access | None = None
+        self.tls: ServerTls | None = None
+
+    @property
+    def check(self) -> Check | None:
+        """What is called before every request."""
+        return None if self.access is None else self.access.guard.check
+
+    def watch(self, server: Server) -> None:
+        """Note the handshakes of a server that fail."""
+        if self.access is not None and server.front is not None:
+            server.front.on_failed = self.access.audit.handshake_failed
+
+    def sockets(self) -> AsyncioNetwork:
+        """Where the broker's own connections come from."""
+        tls = self._tls_settings
+        return AsyncioNetwork(client_tls=client_context(tls) if tls.enable else None)
+
+    def start(self, clock: Clock, on_change: Callable[[], None]) -> None:
+        """Read accounts and certificates; raises ConfigError. ``on_change``: accounts changed."""
+        if self._settings.acl_enable:
+            self.access = build_access(
+                self._path, self._settings, audit=self._audit_path, clock=clock
+            )
+            self.access.accounts.on_change.append(on_change)
+        self.tls = ServerTls.of(self._tls_settings)
+
+    async def run(self) -> None:
+        """Follow the files until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            if self.access is not None:
+                group.create_task(self.access.accounts.run())
+                group.create_task(self.access.audit.run())
+            if self.tls is not None:
+                group.create_task(self.tls.run())
+
+    def reload(self) -> None:
+        """Look at certificates and accounts now."""
+        if self.tls is not None:
+            self.tls.look(always=True)
+        if self.access is not None:
+            self.access.accounts.look()
+
+
+class _Credentials(msgspec.Struct, rename="camel"):
+    access_key: str
+    secret_key: str
+
+
+def build_access(path: Path, settings: BrokerSettings, *, audit: Path, clock: Clock) -> Access:
+    """Read the accounts; raises ConfigError."""
+    accounts = Accounts(AccountFiles(path), clock=clock)
+    accounts.start()
+    guard = Guard(accounts, trace_topics=(TRACE_TOPIC, settings.trace_topic_name))
+    noted = Audit(Path(settings.audit_log) if settings.audit_log else audit, clock=clock)
+    noted.watch(guard)
+    return Access(accounts, guard, noted)
+
+
+def guarded(handlers: Mapping[int, Handler], access: Access, parts: Parts) -> dict[int, Handler]:
+    """The handlers with those that manage accounts, and with topics checked where found."""
+    found = dict(handlers)
+    tables = parts.tables
+    access.audit.on_entry = AuditTopic(
+        parts.putting, tables.topics, parts.identity, clock=parts.clock
+    )
+    topics = FoundTopics(access.guard, parts.halves.record)
+    for code, wrap in (
+        (RequestCode.VIEW_MESSAGE_BY_ID, topics.view),
+        (RequestCode.END_TRANSACTION, topics.end),
+    ):
+        found[code] = wrap(found[code])
+    return found | AccountHandlers(access.accounts, parts.identity, parts.clock).handlers()
+
+
+def signer(text: str) -> Callable[[Command], None] | None:
+    """What signs this broker's own requests (``innerClientAuthenticationCredentials``)."""
+    if not text:
+        return None
+    try:
+        own = msgspec.json.decode(text, type=_Credentials)
+    except msgspec.MsgspecError:
+        raise ConfigError(
+            'innerClientAuthenticationCredentials: expected {"accessKey":"…","secretKey":"…"}'
+        ) from None
+
+    def sign(command: Command) -> None:
+        command.fields = signed(
+            command.fields, command.body, access_key=own.access_key, secret_key=own.secret_key
+        )
+
+    return sign

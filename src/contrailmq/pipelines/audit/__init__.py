@@ -1,0 +1,1 @@
+"""The audit pipeline: tables, page, charts."""

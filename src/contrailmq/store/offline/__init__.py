@@ -1,0 +1,1 @@
+"""Store directories read without a broker: views, checks, dumps."""

@@ -1,0 +1,1 @@
+"""What a start does with files that another process left."""

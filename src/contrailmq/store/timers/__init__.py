@@ -1,0 +1,1 @@
+"""Timer messages of a store: the wheel, the timer log, and what recovers them."""
