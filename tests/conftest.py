@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from contrailmq.store.files import DiskUsage, OsFiles
 from testkit.builds import IS_PLAIN, NATIVE
 from testkit.leaks import left_since, residue
 
@@ -50,6 +51,16 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     left = left_since(before)
     if left:
         pytest.fail("left behind: " + "; ".join(left), pytrace=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _disk_is_half_full() -> Iterator[None]:
+    """How full this machine's disk is decides no test; one that is about it brings its own."""
+    patch = pytest.MonkeyPatch()
+    half = DiskUsage(total=2 << 40, used=1 << 40, free=1 << 40)
+    patch.setattr(OsFiles, "usage", lambda files, path: half)
+    yield
+    patch.undo()
 
 
 @pytest.fixture(scope="session")
