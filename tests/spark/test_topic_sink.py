@@ -116,6 +116,57 @@ def test_rows_with_a_time_of_their_own_come_then(spark: Any, cluster: ClusterThr
             assert row.store_time.timestamp() >= at_s + number / 1000 - 0.001
 
 
+def test_levels_delay_and_rows_without_one_come_at_once(spark: Any, cluster: ClusterThread) -> None:
+    cluster.create_topic("later", queues=2)
+    frame = spark.range(30).selectExpr(
+        "cast(id as string) as body", "if(id % 2 = 0, 1, if(id % 3 = 0, 0, null)) as delay_level"
+    )
+    for _ in range(2):
+        _write(frame, cluster, topic="later", delivery="effectively-once", queryId="levels")
+    deadline = time.monotonic() + 60
+    while len(_rows(spark, cluster, "later")) < 30 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    rows = {int(bytes(row.body)): row for row in _rows(spark, cluster, "later")}
+    assert len(_rows(spark, cluster, "later")) == len(rows) == 30
+    for number, row in rows.items():
+        late_s = (row.store_time - row.born_time).total_seconds()
+        assert late_s >= 0.99 if number % 2 == 0 else late_s < 0.99
+
+
+def test_the_first_write_makes_the_topic(spark: Any, cluster: ClusterThread) -> None:
+    """As every producer: four queues on each broker; many with createTopic; the rest as it was."""
+    body = spark.range(0, 6000, 1, 4).selectExpr(
+        "cast(id as string) as body", "cast(id as string) as keys", "id"
+    )
+    _write(body, cluster, topic="new")
+    rows = _rows(spark, cluster, "new")
+    assert sorted(int(bytes(row.body)) for row in rows) == list(range(6000))
+    assert {(row.broker, row.queue_id) for row in rows} == {
+        (broker, number) for broker in ("broker-a", "broker-b") for number in range(4)
+    }
+    _write(body, cluster, topic="many", createTopic="8")
+    assert len({(row.broker, row.queue_id) for row in _rows(spark, cluster, "many")}) == 16
+    _write(body, cluster, topic="many", createTopic="2")
+    assert len({(row.broker, row.queue_id) for row in _rows(spark, cluster, "many")}) == 16
+    _write(body.selectExpr("body", "if(id < 10, 'x', 'y') as topic"), cluster, createTopic="1")
+    assert len(_rows(spark, cluster, "x")) == 10
+    with pytest.raises(Exception, match="createTopic='2000': expected at most 1024"):
+        _write(body, cluster, topic="more", createTopic="2000")
+
+
+def test_where_no_broker_makes_topics_the_error_says_both_ways(spark: Any) -> None:
+    cluster = ClusterThread(properties={"autoCreateTopicEnable": "false"})
+    try:
+        body = spark.range(20).selectExpr("cast(id as string) as body")
+        for options, frame in (({"topic": "none"}, body), ({}, body.selectExpr("*", "'n' topic"))):
+            with pytest.raises(Exception, match=r"createTopic=8 .*autoCreateTopicEnable=true"):
+                _write(frame, cluster, **options)
+        _write(body, cluster, topic="made", createTopic="3", ordered="true")
+        assert len(_rows(spark, cluster, "made")) == 20
+    finally:
+        cluster.close()
+
+
 def test_large_bodies_are_compressed(spark: Any, cluster: ClusterThread) -> None:
     cluster.create_topic("out", queues=1)
     frame = spark.range(60).selectExpr("repeat(cast(id as string), 1 + id * 200) as body")
@@ -134,8 +185,6 @@ def test_what_cannot_be_written_is_refused(spark: Any, cluster: ClusterThread) -
     body = spark.range(1).selectExpr("'x' as body")
     with pytest.raises(Exception, match="give the option topic"):
         _write(body, cluster)
-    with pytest.raises(Exception, match="'nowhere' is not known"):
-        _write(body, cluster, topic="nowhere")
     with pytest.raises(Exception, match="needs the option queryId"):
         _write(body, cluster, topic="out", delivery="effectively-once")
     with pytest.raises(Exception, match="cannot be overwritten"):
@@ -149,11 +198,15 @@ def test_what_cannot_be_written_is_refused(spark: Any, cluster: ClusterThread) -
         (["cast(null as string) as body"], "a row cannot be written: its body is null"),
         (["body", "map('p', 1) as properties"], "is map<string,int>, expected map<string,string>"),
         (["body", "array(1) as keys"], "is array<int>, expected string or array<string>"),
+        (["body", "-1 as delay_level"], "delay_level -1: expected 1 to"),
+        (["body", "1 as delay_level", "now() as deliver_at"], "give it one of them"),
     ):
         with pytest.raises(Exception, match=text):
             _write(body.selectExpr(*columns), cluster, topic="out")
     with pytest.raises(Exception, match="batchSize='5000000': expected at most 4194304"):
         _write(body, cluster, topic="out", batchSize="5000000")
+    with pytest.raises(Exception, match="inFlight=8 and ordered=true exclude each other"):
+        _write(body, cluster, topic="out", inFlight="8", ordered="true")
     assert _rows(spark, cluster, "out") == []
 
 

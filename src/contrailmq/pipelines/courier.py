@@ -27,6 +27,7 @@ from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience, pause
+from contrailmq.spark.new_topics import queues_to_write
 from contrailmq.spark.options import SinkOptions
 from contrailmq.spark.outbox import SETTLE_S, Outbox
 from contrailmq.spark.sink_rows import Numbering, RowBatch
@@ -94,7 +95,9 @@ class Courier:
     def written(self, topic: str, keys: Sequence[str]) -> set[str]:
         """Those unique keys of which a topic has a message."""
         one_of_each: dict[str, MessageQueue] = {}
-        for queue in self._asking.patiently(lambda: self._asking.writable_queues(topic)):
+        for queue in self._asking.patiently(
+            lambda: queues_to_write(self._asking, topic, create=None)
+        ):
             one_of_each.setdefault(queue.broker_name, queue)
         found: set[str] = set()
         for queue in one_of_each.values():

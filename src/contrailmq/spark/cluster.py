@@ -13,10 +13,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from contrailmq.client.routes import publish_route, reading_address, subscribe_queues
+from contrailmq.client.routes import reading_address, subscribe_queues
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import (
-    ConfigError,
     ContrailError,
     NetworkError,
     NoRoute,
@@ -127,6 +126,7 @@ class Brokers:
         self._wires: dict[str, Wire] = {}
         self._routes: dict[str, tuple[int, TopicRouteData]] = {}
         self._addresses: dict[str, dict[int, str]] = {}
+        self._expected: set[str] = set()  # topics that their first message makes
 
     def close(self) -> None:
         """Close every connection."""
@@ -171,7 +171,7 @@ class Brokers:
     def topics(self) -> list[str]:
         """Every topic the name server knows, sorted."""
         command = Command.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        answer = self._ask_name_server(command)
+        answer = self.ask_name_server(command)
         if answer.code != 0:
             raise error_of(answer.code, answer.remark)
         return sorted(TopicList.decode(answer.body).topic_list)
@@ -183,16 +183,27 @@ class Brokers:
         if known is not None and now_ms < known[0]:
             return known[1]
         header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
-        answer = self._ask_name_server(Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
+        answer = self.ask_name_server(Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         if answer.code != 0:
             raise error_of(answer.code, answer.remark)
         route = TopicRouteData.decode(answer.body)
-        for broker in route.broker_datas:
-            self._addresses[broker.broker_name] = dict(broker.broker_addrs)
-        self._routes[topic] = (now_ms + ROUTE_LIFE_MS, route)
+        self._note(topic, route)
         return route
+
+    def expect(self, topic: str, route: TopicRouteData) -> None:
+        """Take a topic that its first message will make for one that has this route already."""
+        self._expected.add(topic)
+        self._note(topic, route)
+
+    def is_expected(self, topic: str) -> bool:
+        """Whether a topic is yet to be made by its first message, as far as is known."""
+        return topic in self._expected
+
+    def forget(self, topic: str) -> None:
+        """Ask for the route again next time."""
+        self._routes.pop(topic, None)
 
     def route(self, topic: str) -> TopicRouteData:
         """Where a topic lives; NoRoute when nobody knows it."""
@@ -206,7 +217,7 @@ class Brokers:
 
     def address(self, broker: str, topic: str) -> str:
         """Where to read from a broker that had the topic: its primary, or else a replica."""
-        is_known = broker in self._addresses and topic in self._routes
+        is_known = broker in self._addresses and (topic in self._routes or topic in self._expected)
         if not is_known and self.find_route(topic) is None:
             raise NetworkError(f"topic {topic} has no route now: its brokers are away")
         found = reading_address(self._addresses.get(broker, {}), 0)
@@ -241,13 +252,6 @@ class Brokers:
             if route is not None:
                 queues += subscribe_queues(topic, route)
         return sorted(queues)
-
-    def writable_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a producer may send to, in an order all tasks agree on."""
-        queues = list(publish_route(topic, self.route(topic)).queues)
-        if not queues:
-            raise ConfigError(f"topic {topic!r} has no queue that can be written to")
-        return queues
 
     # Offsets
 
@@ -368,7 +372,13 @@ class Brokers:
                 found[index] = answer
         return [found[index] for index in range(count)]
 
-    def _ask_name_server(self, command: Command) -> Command:
+    def _note(self, topic: str, route: TopicRouteData) -> None:
+        for broker in route.broker_datas:
+            self._addresses[broker.broker_name] = dict(broker.broker_addrs)
+        self._routes[topic] = (self._clock.monotonic_ms() + ROUTE_LIFE_MS, route)
+
+    def ask_name_server(self, command: Command) -> Command:
+        """The answer of the first name server that can be reached, whatever its code."""
         failure: ContrailError | None = None
         for address in self.access.name_servers:
             try:

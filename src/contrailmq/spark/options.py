@@ -32,6 +32,7 @@ T = TypeVar("T")
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 COMMITTED: Final = "committed"
+QUEUES_MAX: Final = 1024  # of a topic that a write makes, on each broker
 BATCH_SIZE_MAX: Final = 4 * 1024 * 1024  # maxMessageSize of brokers
 
 
@@ -126,6 +127,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     compression: Compression = Compression.ZLIB
     once: bool = False
     query_id: str | None = None
+    create_topic: int | None = None  # queues on each broker
 
 
 _ACCESS: Final = (
@@ -159,6 +161,8 @@ SINK_NAMES: Final = (
     "compression",
     "delivery",
     "queryId",
+    "createTopic",
+    "ordered",
 )
 _SPARKS_OWN: Final = {"checkpointlocation", "queryname", "header"}  # Spark adds these itself
 
@@ -254,12 +258,23 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         group=options.text("group") or "spark_sink",
         batch_size=options.count("batchSize", at_most=BATCH_SIZE_MAX) or 128 * 1024,
         batch_count=options.count("batchCount") or 1000,
-        in_flight=options.count("inFlight") or 4,
+        in_flight=_in_flight(options),
         compress_over=4096 if over is None else int(over),
         compression=options.parsed("compression", compression) or Compression.ZLIB,
         once=delivery == "effectively-once",
         query_id=options.text("queryId"),
+        create_topic=options.count("createTopic", at_most=QUEUES_MAX),
     )
+
+
+def _in_flight(options: _Given) -> int:
+    """Batches of a queue under way; a broker with several threads may store them in any order."""
+    given = options.count("inFlight")
+    if not options.flag("ordered", False):
+        return given or 4
+    if given not in (None, 1):
+        raise ConfigError(f"inFlight={given} and ordered=true exclude each other; leave one out")
+    return 1
 
 
 def check_endless(ending: Position | None) -> None:

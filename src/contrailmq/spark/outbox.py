@@ -23,15 +23,16 @@ from contrailmq._native.spark.batch_rows import Encoder
 from contrailmq.client.producer.outgoing import Outgoing
 from contrailmq.client.producer.settings import ProducerSettings
 from contrailmq.clock import Clock
-from contrailmq.errors import ConfigError, ContrailError, NetworkError, error_of
+from contrailmq.errors import ConfigError, ContrailError, NetworkError, NoRoute, error_of
 from contrailmq.protocol.batch import decode_batch, encode_batch
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
-from contrailmq.protocol.names import TIMER_TOPIC
+from contrailmq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers, Patience, pause
+from contrailmq.spark.new_topics import queues_to_write, refused_text
 from contrailmq.spark.options import BATCH_SIZE_MAX, SinkOptions
 from contrailmq.spark.sink_rows import Numbering, Run
 from contrailmq.spark.wire import Wire, command_of
@@ -105,6 +106,7 @@ class Outbox:
         self._waiting: dict[tuple[str, int], tuple[Lane, Sealed]] = {}
         self._in_flight = 1 if options.once else options.in_flight
         self._patience = Patience(options.access.patience_s, clock=clock)
+        self._has_timed = False
         self.sent = 0
         self.skipped = 0
 
@@ -124,6 +126,7 @@ class Outbox:
         if (lane.sys_flag, lane.is_timed) != (flags, timed) and lane.size:
             self._seal(lane)
         lane.sys_flag, lane.is_timed = flags, timed
+        self._has_timed |= timed
         rows, done = run.rows, 0
         most = 1 if timed else self._options.batch_count
         while done < len(rows):
@@ -153,7 +156,9 @@ class Outbox:
     def _topic(self, topic: str) -> list[Lane]:
         lanes = self._lanes.get(topic)
         if lanes is None:
-            queues = self._brokers.patiently(lambda: self._brokers.writable_queues(topic))
+            queues = self._brokers.patiently(
+                lambda: queues_to_write(self._brokers, topic, create=self._options.create_topic)
+            )
             lanes = self._lanes[topic] = [
                 Lane(queue, bytearray(self._options.batch_size), is_checking=self._options.once)
                 for queue in queues
@@ -218,7 +223,7 @@ class Outbox:
             if answer.code in _STORED:
                 self._done(lane, batch)
                 continue
-            error = error_of(answer.code, remark)
+            error = self._refusal(lane.queue.topic, answer.code, remark)
             error.add_note(f"writing to {lane.queue}")
             if not error.retryable:
                 raise error
@@ -226,6 +231,12 @@ class Outbox:
             reason = error
         if reason is not None:
             raise _Refused(refused, reason)
+
+    def _refusal(self, topic: str, code: int, remark: str | None) -> ContrailError:
+        error = error_of(code, remark)
+        if code == ResponseCode.TOPIC_NOT_EXIST and self._brokers.is_expected(topic):
+            return NoRoute(refused_text(topic, error))
+        return error
 
     def _done(self, lane: Lane, batch: Sealed) -> None:
         lane.under_way.remove(batch)
@@ -337,9 +348,8 @@ class Outbox:
 
     def _is_written(self, queue: MessageQueue, number: int) -> bool:
         """Whether a broker has a row, be it among the messages that wait for their time."""
-        lanes = self._lanes[queue.topic]
-        is_timed = any(lane.is_timed for lane in lanes)
-        topics = (queue.topic, TIMER_TOPIC) if is_timed else (queue.topic,)
+        waiting = (TIMER_TOPIC, SCHEDULE_TOPIC) if self._has_timed else ()
+        topics = (queue.topic, *waiting)
         return any(self._has_key(queue, topic, number) for topic in topics)
 
     def _has_key(self, queue: MessageQueue, topic: str, number: int) -> bool:

@@ -25,7 +25,9 @@ from pyspark.sql.types import StructType
 
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
+from contrailmq.protocol.bodies.route import TopicRouteData
 from contrailmq.spark.cluster import Brokers
+from contrailmq.spark.new_topics import find_expected
 from contrailmq.spark.options import SinkOptions
 from contrailmq.spark.outbox import Outbox
 from contrailmq.spark.sink_rows import Numbering, RowBatch, check_columns
@@ -55,10 +57,17 @@ class TopicWriter(DataSourceArrowWriter):
                 " is the same when this write is repeated, and another for any other write"
             )
         self._options = options
+        self._expected = find_expected(options, patient=False)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Send the rows of one partition."""
-        return write_rows(iterator, self._options, query=self._options.query_id, batch="0")
+        return write_rows(
+            iterator,
+            self._options,
+            query=self._options.query_id,
+            batch="0",
+            expected=self._expected,
+        )
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -67,6 +76,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         _check(options, schema, overwrite=False)
         self._options = options
+        self._expected = find_expected(options, patient=True)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Send the rows of one partition of one micro-batch."""
@@ -85,6 +95,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             query=query,
             batch=batch or "",
             route_patience_s=patience_s,
+            expected=self._expected,
         )
 
     def commit(self, messages: Any, batchId: int) -> None:
@@ -109,9 +120,13 @@ def write_rows(
     query: str | None,
     batch: str,
     route_patience_s: float = 0.0,
+    expected: TopicRouteData | None = None,
     clock: Clock | None = None,
 ) -> Written:
-    """Send Arrow batches to their topics: what a task does. Returns when brokers have them."""
+    """Send Arrow batches to their topics: what a task does. Returns when brokers have them.
+
+    ``expected`` is the route of a topic that is yet to be made, as the driver found it.
+    """
     gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
     clock = clock if clock is not None else SystemClock()
     context = TaskContext.get()
@@ -123,6 +138,8 @@ def write_rows(
         closing(Brokers(options.access, clock=clock, route_patience_s=route_patience_s)) as brokers,
         closing(Outbox(brokers, options, numbering=numbering, clock=clock)) as outbox,
     ):
+        if expected is not None and options.topic is not None:
+            brokers.expect(options.topic, expected)
         for arrow in batches:
             rows = RowBatch(
                 arrow,
@@ -138,7 +155,7 @@ def write_rows(
                     used = flags if run.is_compressed else 0
                     with rows.explained():
                         outbox.add(
-                            run, encoder=rows.encoder, base=base, flags=used, timed=rows.is_timed
+                            run, encoder=rows.encoder, base=base, flags=used, timed=run.is_timed
                         )
             base += arrow.num_rows
         outbox.flush()

@@ -2,9 +2,10 @@
 
 Columns: ``body`` (required; binary or string), ``keys`` (a string with blanks between keys, or an
 array of strings), ``tags``, ``properties`` (map), ``topic``, ``unique_key``, ``deliver_at`` (a
-timestamp, or milliseconds since 1970: consumers get the message then).  Other columns are not
-written, so a DataFrame that was read from a topic can be written as it is; of its properties those
-that brokers and clients make themselves are left out.
+timestamp, or milliseconds since 1970: consumers get the message then), ``delay_level`` (one of the
+broker's delays, from 1; 0 and null are none).  Other columns are not written, so a DataFrame that
+was read from a topic can be written as it is; of its properties those that brokers and clients make
+themselves are left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -29,9 +31,11 @@ from pyspark.sql.types import (
 )
 
 from contrailmq._native.spark.batch_rows import Encoder, Pairs, Spans, hash_rows
+from contrailmq.client.message import DELAY_LEVEL_MAX
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.compression import Compression, compress
 from contrailmq.protocol.properties import (
+    PROPERTY_DELAY,
     PROPERTY_KEYS,
     PROPERTY_SHARDING_KEY,
     PROPERTY_TAGS,
@@ -65,6 +69,7 @@ def check_columns(schema: StructType, *, topic: str | None) -> None:
         "unique_key": (StringType,),
         "properties": (MapType,),
         "deliver_at": (TimestampType, LongType),
+        "delay_level": (IntegerType, LongType),
     }
     if "body" not in kinds:
         raise ConfigError(f"a column body is needed; there are {', '.join(kinds)}")
@@ -98,12 +103,13 @@ class Numbering(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Rows for one queue, in order, all compressed or none; ``numbers`` count from the task on."""
+    """Rows for one queue, in order, of one kind: all compressed or none, all delayed or none."""
 
     topic: str
     queue_index: int
     rows: array[int]
     is_compressed: bool
+    is_timed: bool = False
 
 
 class RowBatch:
@@ -131,9 +137,11 @@ class RowBatch:
             if column is not None and (name != "unique_key" or own_keys):
                 texts.append(_spans(wire_name, column))
         moments = _moments(self._columns.get("deliver_at"))
-        self.is_timed = moments is not None
-        if moments is not None:
-            texts.append(_spans(PROPERTY_TIMER_DELIVER_MS, moments))
+        levels = _levels(self._columns.get("delay_level"))
+        self._timed = _either(moments, levels)
+        for wire_name, column in ((PROPERTY_TIMER_DELIVER_MS, moments), (PROPERTY_DELAY, levels)):
+            if column is not None:
+                texts.append(_spans(wire_name, column))
         self.encoder = Encoder(_spans("", body), texts, self._pairs())
         if not (own_keys and "unique_key" in self._columns):
             self.encoder.number(numbering.origin, numbering.time, base)
@@ -189,13 +197,16 @@ class RowBatch:
             mine = order[borders[index] : borders[index + 1]]
             if len(mine) == 0:
                 continue
-            if self._compressed is None:
-                yield Run(topic, index, _numbers(mine), False)
-                continue
-            flags = self._compressed[mine]
-            changes = np.flatnonzero(np.diff(flags)) + 1
-            for part in np.split(mine, changes):
-                yield Run(topic, index, _numbers(part), bool(self._compressed[part[0]]))
+            changes: Any = np.zeros(max(0, len(mine) - 1), bool)
+            for flags in (self._compressed, self._timed):
+                if flags is not None:
+                    changes |= flags[mine][1:] != flags[mine][:-1]
+            for part in np.split(mine, np.flatnonzero(changes) + 1):
+                kinds = [
+                    bool(flags is not None and flags[part[0]])
+                    for flags in (self._compressed, self._timed)
+                ]
+                yield Run(topic, index, _numbers(part), *kinds)
 
     def _choose(self, queue_count: int, salt: int) -> Any:
         numbers = np.arange(self.base, self.base + self.count)
@@ -267,6 +278,35 @@ def _moments(column: Any) -> Any:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
     return column.cast(pa.string())
+
+
+def _levels(column: Any) -> Any:
+    """Delay levels as texts; None when no row has one."""
+    if column is None:
+        return None
+    wrong = pc.fill_null(pc.or_(pc.less(column, 0), pc.greater(column, DELAY_LEVEL_MAX)), False)
+    if pc.any(wrong).as_py():
+        value = column.filter(wrong)[0].as_py()
+        raise ConfigError(
+            f"delay_level {value}: expected 1 to {DELAY_LEVEL_MAX}, 0 or null for no delay"
+        )
+    given = pc.if_else(pc.equal(column, 0), None, column)
+    return None if given.null_count == len(given) else given.cast(pa.string())
+
+
+def _either(moments: Any, levels: Any) -> Any:
+    """Which rows have a time or a delay; None when none has. No row may have both."""
+    if moments is None or levels is None:
+        found = levels if moments is None else moments
+        return None if found is None else np.asarray(found.is_valid())
+    timed, delayed = np.asarray(moments.is_valid()), np.asarray(levels.is_valid())
+    if (timed & delayed).any():
+        row = int(np.flatnonzero(timed & delayed)[0])
+        raise ConfigError(
+            f"a row has deliver_at {moments[row]} and delay_level {levels[row]}; give it one of"
+            " them, and null for the other"
+        )
+    return timed | delayed
 
 
 def _bodies(column: Any, over: int, compression: Compression) -> tuple[Any, Any]:
