@@ -223,7 +223,9 @@ class Outbox:
             if answer.code in _STORED:
                 self._done(lane, batch)
                 continue
-            error = self._refusal(lane.queue.topic, answer.code, remark)
+            error = error_of(answer.code, remark)
+            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                self._check_made(lane.queue.topic, error)
             error.add_note(f"writing to {lane.queue}")
             if not error.retryable:
                 raise error
@@ -232,11 +234,10 @@ class Outbox:
         if reason is not None:
             raise _Refused(refused, reason)
 
-    def _refusal(self, topic: str, code: int, remark: str | None) -> ContrailError:
-        error = error_of(code, remark)
-        if code == ResponseCode.TOPIC_NOT_EXIST and self._brokers.is_expected(topic):
-            return NoRoute(refused_text(topic, error))
-        return error
+    def _check_made(self, topic: str, error: ContrailError) -> None:
+        """Say how to make a topic that its first message was to make."""
+        if self._brokers.is_expected(topic):
+            raise NoRoute(refused_text(topic, error))
 
     def _done(self, lane: Lane, batch: Sealed) -> None:
         lane.under_way.remove(batch)
