@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Self
+from typing import Final, Self
 
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.controller.decisions import Decisions
+from contrailmq.controller.etcd import SCHEME, EtcdLedger, split_ledger
+from contrailmq.controller.etcd_client import EtcdClient
 from contrailmq.controller.groups import Group
 from contrailmq.controller.handlers import ControllerHandlers
 from contrailmq.controller.ledger import FileLedger, Ledger
@@ -28,6 +30,8 @@ from contrailmq.usage import listen_fault
 
 log = logging.getLogger(__name__)
 
+HEARTBEATS_S: Final = 5.0  # brokers send one per second
+
 
 class Controller:
     """One controller: ``async with Controller(settings) as controller``."""
@@ -42,10 +46,10 @@ class Controller:
     ) -> None:
         clock = clock if clock is not None else SystemClock()
         self._settings = settings
-        self._ledger: Ledger = ledger if ledger is not None else FileLedger(settings.ledger)
+        self._ledger: Ledger = ledger if ledger is not None else _ledger_of(settings)
         self.decisions = Decisions(self._ledger, settings)
         self.decisions.on_primary = self._tell
-        handlers = ControllerHandlers(self.decisions, settings, lambda: self.address)
+        handlers = ControllerHandlers(self.decisions)
         self._server = Server(
             Dispatcher(handlers.table()),
             ServerSettings(),
@@ -73,6 +77,8 @@ class Controller:
         except OSError as error:
             fault = listen_fault(error, host=host, port=port, option="--port")
             raise ConfigError(fault) from error
+        follow = self._ledger.follow(self.address, self.decisions.heard)
+        self._tasks.start(follow, name="ledger")
         self._tasks.start(self._scan(), name="scan of brokers")
         return self
 
@@ -84,16 +90,23 @@ class Controller:
         await self._ledger.aclose()
 
     async def _scan(self) -> None:
+        scan_s = self._settings.scan_ms / 1000
+        await asyncio.sleep(min(HEARTBEATS_S, scan_s))  # who lives is not known before
         while True:
-            await asyncio.sleep(self._settings.scan_ms / 1000)
+            self.decisions.leading.clear()
             await self.decisions.scan()
+            try:
+                async with asyncio.timeout(scan_s):
+                    await self.decisions.leading.wait()
+            except TimeoutError:
+                continue
 
     def _closed(self, connection: Connection) -> None:
         if not self._is_closing:
             self._tasks.start(self.decisions.closed(connection), name="a broker has gone")
 
     def _tell(self, group: Group, alive: list[int]) -> None:
-        if not self._settings.notifies:
+        if not self.decisions.settings.notifies:
             return
         for broker_id in alive:
             address = group.brokers[broker_id].address
@@ -116,3 +129,11 @@ class Controller:
             await self._client.oneway(address, command)
         except NetworkError as error:
             log.warning("broker not told of an election: address=%s error=%s", address, error)
+
+
+def _ledger_of(settings: ControllerSettings) -> Ledger:
+    if not settings.ledger.startswith(SCHEME):
+        return FileLedger(settings.ledger)
+    endpoints, prefix = split_ledger(settings.ledger)
+    client = EtcdClient(endpoints, user=settings.ledger_user, password=settings.ledger_password)
+    return EtcdLedger(client, prefix=prefix)

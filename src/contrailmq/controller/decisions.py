@@ -37,19 +37,42 @@ class Decisions:
 
     def __init__(self, ledger: Ledger, settings: ControllerSettings) -> None:
         self._ledger = ledger
-        self._settings = settings
+        self.settings = settings  # replaced when one is changed (1009)
         self._turn = asyncio.Lock()
         self._pulses: dict[tuple[str, int], Pulse] = {}
         self.groups: dict[str, Group] = {}
         self.on_primary: Callable[[Group, list[int]], None] = lambda group, alive: None
+        self.leading = asyncio.Event()  # the lead was taken: look for dead primaries
 
     async def open(self) -> None:
         """Read the ledger."""
         self.groups = await self._ledger.open()
 
+    def heard(self, groups: dict[str, Group]) -> None:
+        """Take the groups as they are in a ledger of several controllers."""
+        self.groups = groups
+        if self.leads():
+            self.leading.set()
+
     def leads(self) -> bool:
         """Whether this controller decides."""
         return self._ledger.leads()
+
+    def must_lead(self) -> None:
+        """Refuse what only the leader may answer."""
+        if not self.leads():
+            raise refuse(
+                ResponseCode.CONTROLLER_NOT_LEADER,
+                f"the leader is {self._ledger.leader() or 'not known yet'}; ask it (1005)",
+            )
+
+    def leader(self) -> str:
+        """The address of the controller that leads."""
+        return self._ledger.leader()
+
+    def controllers(self) -> list[str]:
+        """The addresses of all controllers."""
+        return self._ledger.controllers()
 
     def find(self, name: str) -> Group | None:
         """A group, or None."""
@@ -101,6 +124,8 @@ class Decisions:
         now = asyncio.get_running_loop().time()
         for place in [place for place, pulse in self._pulses.items() if pulse.until <= now]:
             del self._pulses[place]
+        if not self.leads():
+            return
         for name, group in list(self.groups.items()):
             is_led = group.primary is not None and self.is_alive(name, group.primary)
             if group.epoch and not is_led and self.lives(group):
@@ -165,7 +190,7 @@ class Decisions:
                 lives.setdefault(asking, Life(-1, 0, 2**31 - 1))  # it asks: it lives
             return rules.elect(
                 known, lives, asking=asking, designated=designated,
-                unclean=self._settings.elects_unclean,
+                unclean=self.settings.elects_unclean,
             )  # fmt: skip
 
         group = await self._change(name, change)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable
+from typing import Final
 
 import msgspec
 
 from contrailmq.controller.decisions import Decisions
 from contrailmq.controller.groups import FIRST_ID, Group, refuse
-from contrailmq.controller.settings import ControllerSettings
-from contrailmq.errors import InvalidParameter
+from contrailmq.errors import ConfigError, InvalidParameter
 from contrailmq.net.connection import Connection
 from contrailmq.net.dispatch import Handler
 from contrailmq.protocol.bodies.stats import SyncStateSet
@@ -30,26 +30,26 @@ from contrailmq.protocol.headers.controller import (
     RegisterToControllerRequest,
 )
 from contrailmq.protocol.headers.route import BrokerHeartbeatRequest
-from contrailmq.settings import as_properties
+from contrailmq.settings import as_properties, parse_properties, update
 
-GROUP: str = "contrail"
-SELF_ID: str = "n0"
+GROUP: Final = "contrail"
 
 
 class ControllerHandlers:
     """Answers what brokers and administrators ask."""
 
-    def __init__(
-        self, decisions: Decisions, settings: ControllerSettings, address: Callable[[], str]
-    ) -> None:
+    def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
-        self._settings = settings
-        self._address = address
 
     def table(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
+        """Request code to handler; what only the leader answers is refused by the others."""
+        everybody: dict[int, Handler] = {
             RequestCode.CONTROLLER_GET_METADATA_INFO: self.metadata,
+            RequestCode.BROKER_HEARTBEAT: self.heartbeat,
+            RequestCode.GET_CONTROLLER_CONFIG: self.config,
+            RequestCode.UPDATE_CONTROLLER_CONFIG: self.update_config,
+        }
+        leader: dict[int, Handler] = {
             RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: self.next_id,
             RequestCode.CONTROLLER_APPLY_BROKER_ID: self.apply_id,
             RequestCode.CONTROLLER_REGISTER_BROKER: self.register,
@@ -57,21 +57,21 @@ class ControllerHandlers:
             RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: self.alter,
             RequestCode.CONTROLLER_GET_REPLICA_INFO: self.replica_info,
             RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: self.sync_states,
-            RequestCode.BROKER_HEARTBEAT: self.heartbeat,
-            RequestCode.GET_CONTROLLER_CONFIG: self.config,
             RequestCode.CLEAN_BROKER_DATA: self.clean,
         }
+        return everybody | {code: self._led(handler) for code, handler in leader.items()}
 
     def metadata(self, request: Command, connection: Connection) -> Command:
         """Code 1005: who leads."""
-        address = self._address()
+        known = sorted(self._decisions.controllers())
+        leader = self._decisions.leader()
         return request.reply(
             ControllerMetadata(
                 group=GROUP,
-                controller_leader_id=SELF_ID,
-                controller_leader_address=address,
+                controller_leader_id=f"n{known.index(leader)}" if leader in known else "",
+                controller_leader_address=leader,
                 is_leader=self._decisions.leads(),
-                peers=f"{SELF_ID}:{address};",
+                peers="".join(f"n{number}:{address};" for number, address in enumerate(known)),
             )
         )
 
@@ -181,8 +181,23 @@ class ControllerHandlers:
 
     def config(self, request: Command, connection: Connection) -> Command:
         """Code 1010: the settings."""
-        lines = (f"{name}={value}\n" for name, value in as_properties(self._settings).items())
+        lines = (
+            f"{name}={value}\n" for name, value in as_properties(self._decisions.settings).items()
+        )
         return request.reply(body="".join(lines).encode())
+
+    def update_config(self, request: Command, connection: Connection) -> Command:
+        """Code 1009: change settings that may change while the controller runs."""
+        decisions = self._decisions
+        properties = parse_properties(bytes(request.body).decode("utf-8", "replace"))
+        unknown = sorted(properties.keys() - as_properties(decisions.settings).keys())
+        if unknown:
+            raise InvalidParameter(f"{', '.join(unknown)}: no key of a controller")
+        try:
+            decisions.settings = update(decisions.settings, properties, live_only=True)
+        except ConfigError as error:
+            raise InvalidParameter(str(error)) from error
+        return request.reply()
 
     async def clean(self, request: Command, connection: Connection) -> Command:
         """Code 1011: forget brokers of a group, or all of it."""
@@ -196,6 +211,15 @@ class ControllerHandlers:
             header.broker_name, ids, living_too=header.is_clean_living_broker
         )
         return request.reply()
+
+    def _led(self, handler: Handler) -> Handler:
+        def handle(
+            request: Command, connection: Connection
+        ) -> Command | Awaitable[Command | None] | None:
+            self._decisions.must_lead()
+            return handler(request, connection)
+
+        return handle
 
     def _state_of(self, group: Group) -> dict[str, object]:
         rows: dict[bool, list[dict[str, object]]] = {True: [], False: []}

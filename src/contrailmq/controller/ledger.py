@@ -1,13 +1,14 @@
 """Where a controller keeps its groups: every change is certain before anybody hears of it.
 
 ``file``: one file, replaced whole and synced at each change.  One controller owns it.  While it is
-down brokers go on as they are, and nobody is elected.
+down brokers go on as they are, and nobody is elected.  The other kind is in ``etcd.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +30,18 @@ class Ledger(Protocol):
         """Whether this controller may change anything."""
         ...
 
+    def leader(self) -> str:
+        """The address of the controller that leads; empty when none does."""
+        ...
+
+    def controllers(self) -> list[str]:
+        """The addresses of all controllers."""
+        ...
+
+    async def follow(self, address: str, tell: Callable[[dict[str, Group]], None]) -> None:
+        """Lead, or wait until the leader is gone; ``tell`` hears the groups when they are read."""
+        ...
+
     async def swap(self, name: str, old: Group | None, new: Group | None) -> bool:
         """Put a new state in the place of the old one; False when that is not the state."""
         ...
@@ -44,6 +57,7 @@ class FileLedger:
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
         self._groups: dict[str, Group] = {}
+        self._address = ""
 
     async def open(self) -> dict[str, Group]:
         """Read the file."""
@@ -63,6 +77,19 @@ class FileLedger:
     def leads(self) -> bool:
         """There is no other."""
         return True
+
+    def leader(self) -> str:
+        """This controller."""
+        return self._address
+
+    def controllers(self) -> list[str]:
+        """This controller."""
+        return [self._address]
+
+    async def follow(self, address: str, tell: Callable[[dict[str, Group]], None]) -> None:
+        """Lead until cancelled."""
+        self._address = address
+        await asyncio.get_running_loop().create_future()
 
     async def swap(self, name: str, old: Group | None, new: Group | None) -> bool:
         """Write the file with the new state; it is on disk when this returns."""

@@ -21,6 +21,7 @@ _EPILOG: Final = """\
 examples:
   contrail controller --port 9878 --ledger /var/lib/contrailmq/controller.json
   contrail controller -c controller.conf
+  contrail controller --port 9878 --ledger etcd://10.0.0.1:2379,10.0.0.2:2379
 
 brokers: enableControllerMode=true, controllerAddr=HOST:9878
 exit codes: 0 stopped, 1 failed, 2 wrong usage
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--port", type=port, help="listenPort; 0 takes a free one")
     parser.add_argument("--host", help="the address to listen on")
-    parser.add_argument("--ledger", metavar="FILE", help="where the groups are kept")
+    parser.add_argument("--ledger", metavar="FILE|etcd://…", help="where the groups are kept")
     parser.add_argument(
         "--log-level",
         default="warning",

@@ -19,7 +19,16 @@ class ControllerSettings:
     ledger: str = key(
         "controllerLedger",
         "~/contrail-controller/ledger.json",
-        doc="The file the groups are kept in.",
+        doc=(
+            "Where the groups are kept: a file, of one controller, or `etcd://host:2379,…/prefix`, "
+            "of any number (the extra `controller`)."
+        ),
+    )
+    ledger_user: str = key(
+        "controllerLedgerUser", "", doc="The user at etcd. Empty: no authentication."
+    )
+    ledger_password: str = key(
+        "controllerLedgerPassword", "", secret=True, doc="The password of that user."
     )
     scan_ms: int = key(
         "scanNotActiveBrokerInterval",
