@@ -1,4 +1,4 @@
-"""Work that is done before it is needed: the next segment of the log, with real blocks.
+"""Work that is done before it is needed: blocks for the log's tail, and its next segment.
 
 Its pages are not made ready: the log is written through the file (``commit_log``), and the kernel
 makes pages on the way, many at a time.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import Executor
-from typing import Final
 
 from contrailmq.errors import StoreError
 from contrailmq.lifecycle import raise_cancellation, uninterrupted
 from contrailmq.store.commit_log import CommitLog
 
 log = logging.getLogger(__name__)
-STEP: Final = 8 * 1024 * 1024
 
 
 class Ahead:
@@ -31,16 +29,28 @@ class Ahead:
     def check(self, end_offset: int) -> None:
         """The log has grown to here; cheap enough for every append."""
         if end_offset >= self._mark:
-            self._mark = end_offset + STEP
+            self._mark = end_offset + self._log.blocks.step // 8
             self._wake.set()
 
     async def run(self) -> None:
         """Prepare until cancelled. A full disk here is not yet an error: the writer will say so."""
-        await self._prepare_segment()
         while True:
+            await self._reserve()
+            await self._prepare_segment()
             await self._wake.wait()
             self._wake.clear()
-            await self._prepare_segment()
+
+    async def _reserve(self) -> None:
+        tail = self._log.tail
+        work = None if tail is None else self._log.blocks.work(tail)
+        if tail is None or work is None:
+            return
+        making = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            self._log.set_ready(tail, await uninterrupted(making))
+        except (OSError, StoreError) as error:
+            log.warning("no blocks ahead of the log yet: error=%s", error)
+            raise_cancellation()
 
     async def _prepare_segment(self) -> None:
         work = self._log.spare_work()

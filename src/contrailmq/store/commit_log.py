@@ -31,6 +31,7 @@ from contrailmq._native import record
 from contrailmq._native.store.gather import Gatherer
 from contrailmq._native.store.log import LogWriter
 from contrailmq.errors import DiskFull, StoreError
+from contrailmq.store.blocks import Blocks
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import Layout
 from contrailmq.store.segments import Segments
@@ -57,6 +58,12 @@ class CommitLog:
         self._layout = layout
         self.segments = Segments(files, size=settings.segment_size, path_of=layout.commit_log)
         self.writer = LogWriter(settings.record_size_max, settings.message_size_max)
+        self.blocks = Blocks(
+            self.writer,
+            segment_size=settings.segment_size,
+            record_size_max=settings.record_size_max,
+            whole=settings.warm_segments,
+        )
         self.gatherer = Gatherer(settings.segment_size)
         self.flushed_offset = 0
         self.committed_offset = 0
@@ -88,8 +95,9 @@ class CommitLog:
             # What lies behind the end must not come back to life behind a record yet to come.
             base = self.segments.base_of(end_offset)
             try:
-                segment.zero(end_offset - base, segment.size)
-                segment.reserve(0, segment.size)
+                segment.clear(end_offset - base)
+                ready = self.blocks.after(end_offset - base)
+                segment.reserve(0, ready)
             except DiskFull:
                 if end_offset != base or base == self.segments.first_offset:
                     raise
@@ -99,6 +107,7 @@ class CommitLog:
                 self.gatherer.remove(base)
                 return
             self._attach(segment, base, end_offset)
+            self.writer.ready = ready
 
     @property
     def min_offset(self) -> int:
@@ -140,6 +149,11 @@ class CommitLog:
         """Whether records pass through anonymous memory first."""
         return self._settings.has_write_buffer
 
+    def grow(self) -> None:
+        """Let the writer have more room: more blocks of the tail, or else the next segment."""
+        if self.tail is None or not self.blocks.grow(self.tail):
+            self.roll()
+
     def roll(self) -> None:
         """Close the tail with a blank record and go on in the next segment."""
         if self.tail is not None:
@@ -153,22 +167,29 @@ class CommitLog:
             # The spare was not ready in time. Its name must be certain before the next one's, or
             # a power cut might leave a gap.
             path = self.segments.path(base)
-            segment = self._files.create(path, self.segments.size)
+            segment = self.blocks.make(self._files, path)
             self._files.sync_folder(posixpath.dirname(path))
         self.segments.adopt(base, segment)
         self._show(base)
         self._attach(segment, base, base)
+        self.writer.ready = self.blocks.after(0)
+
+    def set_ready(self, segment: Segment, ready: int) -> None:
+        """A thread has reserved blocks of the tail up to here."""
+        if self.tail is segment:
+            self.writer.ready = max(self.writer.ready, ready)
 
     def spare_work(self) -> tuple[int, Callable[[], Segment]] | None:
         """What a thread has to do so that the next segment is ready; None when it is."""
         base = self.segments.limit_offset
-        if self._spare is not None and self._spare[0] == base:
+        is_ready = self._spare is not None and self._spare[0] == base
+        if is_ready or not self.blocks.is_next_due:
             return None
         path, size, files = self.segments.path(base), self.segments.size, self._files
-        is_warm = self._settings.warm_segments
+        is_warm, blocks = self._settings.warm_segments, self.blocks
 
         def work() -> Segment:
-            segment = files.create(path, size)
+            segment = blocks.make(files, path)
             if is_warm:
                 segment.populate(0, size)
             files.sync_folder(posixpath.dirname(path))
@@ -193,11 +214,11 @@ class CommitLog:
         self.settle()
         writer = self.writer
         while len(data):
-            if writer.position == writer.size:
-                self.roll()
+            if writer.position == writer.ready:
+                self.grow()
             tail = self.tail
             assert tail is not None
-            piece = data[: writer.size - writer.position]
+            piece = data[: writer.ready - writer.position]
             try:
                 _write_all(tail, writer.position, piece)
             except (OSError, StoreError) as error:

@@ -321,7 +321,7 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
             self.log.buffers_in_use() >= self.settings.write_buffer_count
         ):
             self._commit.commit_now()
-        self.log.roll()
+        self.log.grow()
         self._ahead.check(self.log.end_offset)
 
     def _write_failed(self, reason: str) -> StoreClosed:

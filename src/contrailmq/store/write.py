@@ -68,7 +68,7 @@ class Writing:
         origin = self.origin(message.born_host, message.store_host, message.suffix)
         is_counted = message.sys_flag & _TRAN_MASK not in (0x4, 0xC)
         queue_offset = queue.next_offset if is_counted else 0
-        for _ in range(2):
+        for _ in range(3):  # the tail gets more blocks, or the log goes on in the next segment
             writer.store_ms = self._clock.now_ms()
             size = writer.append(
                 queue,
@@ -113,7 +113,7 @@ class Writing:
             raise MessageTooLarge(
                 f"batch of {total} bytes in the log, at most {self._log.segments.size - 8}"
             )
-        if total + 8 > writer.size - writer.position:
+        while total + 8 > writer.ready - writer.position:
             self.on_roll()
         writer.store_ms = self._clock.now_ms()
         first = writer.end_offset()

@@ -36,6 +36,7 @@ cdef class LogWriter:
     cdef public long long base
     cdef public Py_ssize_t position
     cdef readonly Py_ssize_t size
+    cdef public Py_ssize_t ready
     cdef readonly Py_ssize_t start
     cdef Py_ssize_t room
     cdef public long long store_ms

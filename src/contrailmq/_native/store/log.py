@@ -17,6 +17,10 @@ segment there and then; of a longer one ``settle`` tells the size, the owner wri
 through the file and says ``settled()``.  Whoever reads the segment sees a run only then.  A stage
 without room for the next record is emptied by ``spill()`` in the middle of a run.  Positions and
 sizes are the segment's in both cases; ``start`` is the position the buffer begins at.
+
+**Ready.**  Records and the blank record after the last one go before position ``ready``, which the
+owner moves: beyond it the file has no blocks yet, and a copy into the mapping would end the process
+on a full disk.
 """
 
 from __future__ import annotations
@@ -97,6 +101,7 @@ class LogWriter:
         self.base = base
         self.position = position
         self.size = len(buffer)
+        self.ready = self.size
         self.spill = spill
         self.file = file
         if spill is None:
@@ -118,6 +123,7 @@ class LogWriter:
         self.segment_address = raw.at_address(self.segment)
         self.position = 0
         self.size = 0
+        self.ready = 0
         self.start = 0
         self.spill = None
         self.file = None
@@ -275,7 +281,7 @@ class LogWriter:
         size = self.record_size(queue, origin, body_size, whole)
         if size > self.record_size_max:
             return BAD_SIZE
-        if size + record.START_SIZE > self.size - self.position:
+        if size + record.START_SIZE > self.ready - self.position:
             return NO_ROOM
         if size > self.room - (self.position - self.start):
             self._make_room(size)
@@ -372,8 +378,8 @@ class LogWriter:
         return self.batch_count
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes of records fit into the segment."""
-        return size + record.START_SIZE <= self.size - self.position
+        """Whether so many bytes of records fit before ``ready``."""
+        return size + record.START_SIZE <= self.ready - self.position
 
     def write_batch(
         self,
