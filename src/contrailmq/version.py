@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Final
 
-VERSION: Final = "0.1.0"
+VERSION: Final = "0.2.0"
 
 
 def build_text() -> str:

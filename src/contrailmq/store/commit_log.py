@@ -75,6 +75,7 @@ class CommitLog:
     def load(self) -> None:
         """Find the segments on disk and make them readable."""
         self.segments.load((*self._layout.commit_logs, *self._layout.read_only_commit_logs))
+        self.segments.drop_unwritten()
         for base in self.segments.offsets:
             self._show(base)
         self.gatherer.min_offset = self.segments.first_offset

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from contrailmq.errors import StoreLocked
+from contrailmq.store.lock import OsLock
 from contrailmq.store.mapping import OsSegment, raise_disk_full, sync_disk
 
 
@@ -79,6 +78,10 @@ class Segment(Protocol):
         """Bring a range into memory. Blocks."""
         ...
 
+    def has_data(self) -> bool:
+        """Whether anything was ever written to it, as far as the file system tells."""
+        ...
+
     def reserve(self, start: int, end: int) -> None:
         """Give a range real blocks, so that writing it cannot fail; DiskFull if none are left."""
         ...
@@ -135,6 +138,10 @@ class Files(Protocol):
 
     def folders(self, folder: str) -> list[str]:
         """Names of the folders in a folder, sorted."""
+        ...
+
+    def oddities(self, folder: str) -> list[str]:
+        """Names of what is neither a file nor a folder (a pipe, a link that leads nowhere)."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -262,6 +269,16 @@ class OsFiles:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def oddities(self, folder: str) -> list[str]:
+        """Names of what is neither a file nor a folder."""
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(
+                    entry.name for entry in entries if not entry.is_file() and not entry.is_dir()
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
         return os.path.exists(path)  # noqa: PTH110
@@ -373,27 +390,3 @@ class OsFiles:
         """Take the lock file as Java does, and against other stores of this process too."""
         os.makedirs(posixpath.dirname(path) or ".", exist_ok=True)  # noqa: PTH103
         return OsLock(path)
-
-
-class OsLock:
-    """The lock on a store directory.
-
-    Java's ``FileChannel.tryLock(0, 1, false)`` is a POSIX record lock on the first byte.  Such a
-    lock does not exclude a second store in the same process, hence ``flock`` on top.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
-        except OSError:
-            os.close(self._fd)
-            raise StoreLocked(f"{path} is locked: another broker has this store open") from None
-        os.pwrite(self._fd, b"lock", 0)
-
-    def release(self) -> None:
-        """Let others have it."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1

@@ -81,6 +81,15 @@ class OsSegment:
             finally:
                 os.close(fd)
 
+    def has_data(self) -> bool:
+        """Whether anything was ever written to it; asks the file system and reads nothing."""
+        fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return not _is_hole(fd, 0)
+        finally:
+            if fd != self._fd:
+                os.close(fd)
+
     def reserve(self, start: int, end: int) -> None:
         """Real blocks for a range."""
         fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDWR | os.O_CLOEXEC)

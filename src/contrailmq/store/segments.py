@@ -202,6 +202,17 @@ class Segments:
         self.release(base)
         return self._paths.pop(base)
 
+    def drop_unwritten(self) -> None:
+        """Remove last files without a byte of data, except the first: they can be made again.
+
+        To look into one can end the process: on a full tmpfs there is no page for its zeros.
+        """
+        while len(self.offsets) > 1:
+            last = self.find(self.offsets[-1])
+            if last is None or last.has_data():
+                return
+            self.remove_from(self.offsets[-1])
+
     def remove_from(self, offset: int) -> list[int]:
         """Delete every file that begins at or behind an offset; their first offsets."""
         place = bisect.bisect_left(self.offsets, offset)

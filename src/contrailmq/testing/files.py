@@ -87,6 +87,10 @@ class SimFiles:
         rests = (path[len(start) :] for path in self._files if path.startswith(start))
         return sorted({rest.split("/", 1)[0] for rest in rests if "/" in rest})
 
+    def oddities(self, folder: str) -> list[str]:
+        """There are only files and folders."""
+        return []
+
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
         return path in self._files or any(name.startswith(path + "/") for name in self._files)
@@ -266,6 +270,10 @@ class SimSegment:
 
     def load(self, start: int, end: int) -> None:
         """It never leaves memory."""
+
+    def has_data(self) -> bool:
+        """Whether there is anything but zeros."""
+        return any(self.buffer)
 
     def reserve(self, start: int, end: int) -> None:
         """Real blocks, as long as there are any."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -54,6 +55,20 @@ def _change(path: Path, position: int, data: bytes) -> None:
 
 def test_a_whole_directory_is_whole(copy: Path) -> None:
     assert _damages(copy) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+@pytest.mark.parametrize("place", ["commitlog", "consumequeue/GoldCleanA/0"])
+def test_what_is_no_file_in_place_of_a_segment_is_damage(copy: Path, kind: str, place: str) -> None:
+    path = max((copy / place).iterdir())
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("elsewhere")
+    assert (f"{place}/{path.name}", -1) in _damages(copy)
 
 
 def _some_message() -> dict[str, int]:

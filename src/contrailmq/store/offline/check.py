@@ -16,7 +16,7 @@ from typing import Final
 
 from contrailmq.errors import ProtocolError
 from contrailmq.protocol import fastjson
-from contrailmq.store.layout import CHECKPOINT_SIZE
+from contrailmq.store.layout import CHECKPOINT_SIZE, find_segment_offset
 from contrailmq.store.offline.check_index import check_index
 from contrailmq.store.offline.check_log import LogFacts, check_log
 from contrailmq.store.offline.check_queues import QueueEnds, check_nothing_missing, check_queues
@@ -49,10 +49,25 @@ def check(reader: StoreReader, *, deep: bool = True) -> Report:
     if deep:
         check_nothing_missing(reader, ends, report)
     check_index(reader, report, log_end=facts.end, deep=deep)
+    _check_kinds(reader, report)
     _check_marks(reader, report, facts)
     _check_config(reader, report)
     _note_state(reader, report, live=live)
     return report
+
+
+def _check_kinds(reader: StoreReader, report: Report) -> None:
+    """Find what has the name of a segment and is no file: readers pass over it."""
+    queues = posixpath.join(reader.root, "consumequeue")
+    places = list(reader.log.folders)
+    for topic in reader.files.folders(queues):
+        folder = posixpath.join(queues, topic)
+        places += [posixpath.join(folder, name) for name in reader.files.folders(folder)]
+    for place in places:
+        for name in (*reader.files.folders(place), *reader.files.oddities(place)):
+            if find_segment_offset(name) is not None:
+                text = "has the name of a segment and is no file; put the file back from a copy"
+                report.damage(posixpath.join(place, name), -1, text)
 
 
 def _check_marks(reader: StoreReader, report: Report, facts: LogFacts) -> None:

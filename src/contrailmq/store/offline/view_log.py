@@ -52,7 +52,7 @@ class LogView:
 
     def __init__(self, files: Files, folders: Sequence[str]) -> None:
         self._files = files
-        self._folders = tuple(folders)
+        self.folders = tuple(folders)
         self._mapped: OrderedDict[int, memoryview] = OrderedDict()
         self._starts: list[int] = []
         self.segments: list[LogSegment] = []
@@ -61,7 +61,7 @@ class LogView:
     def refresh(self) -> None:
         """List the files again: new segments appear, deleted ones go."""
         found: dict[int, LogSegment] = {}
-        for folder in self._folders:
+        for folder in self.folders:
             for name, size in self._files.entries(folder):
                 offset = find_segment_offset(name)
                 if offset is not None and size > 0:  # a file just being created has no size yet
