@@ -8,6 +8,7 @@ from typing import Any
 from contrailmq._native import names
 from contrailmq._native.hosts import HeldHost, LanePeer
 from contrailmq._native.lanes.decided import LaneTopic
+from contrailmq._native.lanes.gate import Gate
 from contrailmq._native.lanes.held import Held
 from contrailmq._native.lanes.inputs import SendInputs
 from contrailmq._native.store.follow import Follower
@@ -78,7 +79,7 @@ class Patient:
         """Open and close nothing."""
 
 
-def lane_inputs(log: LogWriter) -> SendInputs:
+def lane_inputs(log: LogWriter, gate: Gate | None = None) -> SendInputs:
     """Return inputs with the broker's own rules, over a log that nothing follows."""
     host: HeldHost = Patient()
     return SendInputs(
@@ -94,6 +95,7 @@ def lane_inputs(log: LogWriter) -> SendInputs:
         binary_answer=_answer(Serialization.ROCKETMQ),
         held=Held(host, 1 << 20),
         kept_size=-1,
+        gate=gate,
     )
 
 

@@ -20,9 +20,11 @@ class LanePeer(Protocol):
     """What a lane needs of a connection.
 
     ``lane_state`` is None until the connection has sent something, and then its ``Origin``.
+    ``visitor`` is the ``Visitor`` of a connection that access control has let in.
     """
 
     lane_state: Any
+    visitor: Any
 
     @property
     def peer_host(self) -> bytes:
@@ -100,6 +102,18 @@ class HeldHost(Protocol):
 
     def steer(self) -> None:
         """Open or close the lanes: the size of what is held has passed the bound."""
+        ...
+
+
+class GateHost(Protocol):
+    """The owner of a ``Gate``; asked once for each account and topic, or consumer."""
+
+    def may_send(self, account: Any, topic: LaneTopic, /) -> bool:
+        """Return whether an account may put messages into a topic."""
+        ...
+
+    def may_pull(self, account: Any, plan: LanePlan, /) -> bool:
+        """Return whether an account may read what a plan reads."""
         ...
 
 

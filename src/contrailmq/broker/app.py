@@ -335,7 +335,7 @@ class Broker:
     async def _listen(self, parts: Parts) -> None:
         check = self._defences.check
         dispatcher = Dispatcher(self.handlers(parts), check=check)
-        self._lane = build_lane(parts) if check is None else None
+        self._lane = build_lane(parts, self._defences.gate)
         port = int(parts.identity.address.rpartition(":")[2])
         # The fast port serves the same; Java clients with VIP channels and Java replicas use it.
         descriptors = Descriptors()

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from contrailmq._native.lanes.gate import Gate
 from contrailmq.broker.config.configuration import Configuration
 from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.config.saving import Saving
@@ -248,8 +249,8 @@ def _pull_handler(
     )
 
 
-def build_lane(parts: Parts) -> BrokerLane:
-    """The fast lane of all connections."""
+def build_lane(parts: Parts, gate: Gate | None = None) -> BrokerLane:
+    """The fast lane of all connections; a gate checks what comes into it."""
     tables, store = parts.tables, parts.store
     pulls = BrokerPullLane(
         store,
@@ -257,6 +258,7 @@ def build_lane(parts: Parts) -> BrokerLane:
         offsets=tables.offsets,
         counters=tables.counters,
         identity=parts.identity,
+        gate=gate,
     )
     return BrokerLane(
         store,
@@ -267,4 +269,5 @@ def build_lane(parts: Parts) -> BrokerLane:
         live=tables.live,
         identity=parts.identity,
         clock=parts.clock,
+        gate=gate,
     )

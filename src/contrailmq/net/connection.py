@@ -51,7 +51,8 @@ class Connection(asyncio.BufferedProtocol):
     """A socket that speaks the remoting protocol; made by ``Server`` and ``RemotingClient``.
 
     ``peer`` and ``local`` are ``ip:port``, ``peer_host`` the peer as a message record stores it.
-    ``lane_state`` belongs to the fast lane, ``answer`` writes an answer it has held back.
+    ``lane_state`` and ``visitor`` belong to the fast lane, ``answer`` writes an answer it has held
+    back.
     ``close_reason`` is None while the connection is open.
     ``calls`` are our own requests that await answers.  ``principals`` are the names in the
     certificate a peer has shown, none without one.
@@ -82,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer_host",
         "principals",
         "said_by_proxy",
+        "visitor",
     )
 
     def __init__(
@@ -111,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = self.local = "?"
         self.peer_host = b""
         self.lane_state: Any = None
+        self.visitor: Any = None
         self.principals: tuple[str, ...] = ()
 
     # -- what owners and handlers use

@@ -11,7 +11,7 @@ wrong key.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from contrailmq.errors import BrokerError
@@ -26,7 +26,7 @@ from contrailmq.security.permission import PUB, SUB
 
 PREFIX: Final = "org.apache.rocketmq.acl.common.AclException: "
 _NOBODY_SECRET: Final = "no account has this secret"
-_EVERYTHING: Final = Account(name="", is_admin=True)
+EVERYTHING: Final = Account(name="", is_admin=True)
 
 
 class AccessDenied(BrokerError):
@@ -89,7 +89,7 @@ class Guard:
         table = self._accounts.table
         host = peer.peer.rpartition(":")[0]
         if table.white.matches(host):
-            return _EVERYTHING
+            return EVERYTHING
         name = request.fields.get(ACCESS_KEY)
         token = request.fields.get(SECURITY_TOKEN)
         if token and self._tokens is not None:
@@ -103,11 +103,33 @@ class Guard:
             is_signed_by(request.fields, request.body, _NOBODY_SECRET, version=request.version)
             raise AccessDenied(f"No acl config for {name}")
         if account.home.matches(host):
-            return _EVERYTHING
+            return EVERYTHING
         fields, body, version = request.fields, request.body, request.version
         if not any(is_signed_by(fields, body, key, version=version) for key in account.secrets):
             raise AccessDenied(f"Check signature failed for accessKey={name}")
         return account
+
+    def is_white(self, peer: Peer) -> bool:
+        """Whether nothing of a connection is checked, by its address."""
+        return self._accounts.table.white.matches(peer.peer.rpartition(":")[0])
+
+    def find(self, name: str) -> Account | None:
+        """The account of a name."""
+        return self._accounts.table.accounts.get(name)
+
+    def allows(self, account: Account, needs: Iterable[Need]) -> bool:
+        """Whether an account has all that is needed."""
+        try:
+            for need in needs:
+                self._check_need(account, need)
+        except AccessDenied:
+            return False
+        return True
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether a SecurityToken may stand for an account."""
+        return self._tokens is not None
 
     def check_topic(self, account: Account, topic: str, *, is_write: bool) -> None:
         """Whether an account may write to, or read, a topic that was found; raises."""

@@ -76,7 +76,7 @@ def _group_need(name: str) -> Need:
 
 def _both(request: Command) -> list[Need]:
     fields = request.fields
-    return _read_needs(fields.get("topic", ""), fields.get("consumerGroup", ""))
+    return read_needs(fields.get("topic", ""), fields.get("consumerGroup", ""))
 
 
 def _pop(request: Command) -> list[Need]:
@@ -84,7 +84,8 @@ def _pop(request: Command) -> list[Need]:
     return _pop_needs(fields.get("topic", ""), fields.get("consumerGroup", ""))
 
 
-def _read_needs(topic: str, group: str) -> list[Need]:
+def read_needs(topic: str, group: str) -> list[Need]:
+    """What reading a topic for a group needs."""
     return list(dict.fromkeys((topic_need(topic, SUB), _group_need(group))))
 
 
@@ -93,7 +94,7 @@ def _pop_needs(topic: str, group: str) -> list[Need]:
     rest = topic.removeprefix(RETRY_PREFIX)
     if rest != topic and group and rest.startswith((f"{group}_", f"{group}+")):
         topic = rest[len(group) + 1 :]
-    return _read_needs(topic, group)
+    return read_needs(topic, group)
 
 
 def _group_if_given(request: Command) -> list[Need]:
@@ -136,7 +137,7 @@ def _body_group(request: Command) -> list[Need]:
 
 def _body_group_and_topic(request: Command) -> list[Need]:
     found = _decoded(_GroupOf, request)
-    return _read_needs(found.topic, found.consumer_group or found.group)
+    return read_needs(found.topic, found.consumer_group or found.group)
 
 
 def _batch_ack(request: Command) -> list[Need]:

@@ -84,6 +84,8 @@ class BatchLane(SendLane):
         total = log.measure_batch(queue, after, self._buffer, scan.body_at, scan.frame_end)
         if total <= 0 or not log.has_room(total):
             return False
+        if self.gate is not None and not self.gate.admits_send(scan, data, entry, True):
+            return False
         if not scan.flag & _ONEWAY:
             if _ANSWER_SIZE + log.batch_count * answers.id_size > answers.rest():
                 if answers.end > 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from contrailmq._native.hosts import QueueTable, Revised
 from contrailmq._native.lanes.answers import AnswerParts
+from contrailmq._native.lanes.gate import Gate
 from contrailmq._native.lanes.held import Held
 from contrailmq._native.store.follow import Follower
 from contrailmq._native.store.log import LogWriter
@@ -17,8 +18,8 @@ class SendInputs:
     """Everything the send lanes are built from.
 
     ``fields`` and ``properties`` are tables made by ``names.pack``.  ``held`` keeps answers that
-    wait for disk or replicas.  A read buffer of ``kept_size`` is used
-    again for the next read, any other one is let go.
+    wait for disk or replicas.  ``gate`` checks frames where there is access control.  A read
+    buffer of ``kept_size`` is used again for the next read, any other one is let go.
     """
 
     log: LogWriter
@@ -33,3 +34,4 @@ class SendInputs:
     binary_answer: AnswerParts
     held: Held
     kept_size: int
+    gate: Gate | None = None

@@ -4,6 +4,7 @@ from contrailmq._native cimport names, raw
 from contrailmq._native.lanes.answers cimport AnswerParts, AnswerWriter
 from contrailmq._native.lanes.decided cimport LanePlan, LaneQueue
 from contrailmq._native.lanes.fields cimport PullFields
+from contrailmq._native.lanes.gate cimport Gate
 from contrailmq._native.net.request cimport RequestScan
 from contrailmq._native.store.gather cimport Gatherer, Limits
 
@@ -17,6 +18,7 @@ cdef class PullLane:
     cdef Limits limits
     cdef object counters
     cdef PullFields fields
+    cdef Gate gate
     cdef readonly dict plans
     cdef readonly int ended
     cdef readonly long long answered

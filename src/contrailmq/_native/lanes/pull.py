@@ -18,6 +18,7 @@ from contrailmq._native.hosts import PullCounters, PullHost
 from contrailmq._native.lanes.answers import AnswerParts, AnswerWriter
 from contrailmq._native.lanes.decided import LanePlan, LaneQueue
 from contrailmq._native.lanes.fields import PullFields
+from contrailmq._native.lanes.gate import Gate
 from contrailmq._native.net.request import RequestScan
 from contrailmq._native.store.gather import Gatherer, Limits
 
@@ -49,11 +50,13 @@ class PullLane:
         limits: Limits,
         fields: bytes,
         counters: PullCounters,
+        gate: Gate | None = None,
     ) -> None:
         self.host = host
         self.gatherer = gatherer
         self.limits = limits
         self.counters = counters
+        self.gate = gate
         self.fields = PullFields(fields)
         self.plans: dict[bytes, LanePlan] = {}
         self.ended = MORE
@@ -120,6 +123,8 @@ class PullLane:
                 return False
         plan = self._plan(data, wanted)
         if plan is None or fields.queue_id >= plan.queue_count:
+            return False
+        if self.gate is not None and not self.gate.admits_pull(scan, data, plan):
             return False
         return self._answer(plan, out)
 

@@ -4,6 +4,7 @@ from contrailmq._native cimport names, raw
 from contrailmq._native.lanes.answers cimport AnswerParts, AnswerWriter
 from contrailmq._native.lanes.decided cimport LaneTopic
 from contrailmq._native.lanes.fields cimport SendFields, SendProperties
+from contrailmq._native.lanes.gate cimport Gate
 from contrailmq._native.lanes.held cimport Held
 from contrailmq._native.net.request cimport RequestScan
 from contrailmq._native.store.follow cimport Follower
@@ -23,6 +24,7 @@ cdef class SendLane:
     cdef object queues
     cdef readonly Held held
     cdef Py_ssize_t kept_size
+    cdef Gate gate
     cdef RequestScan scan
     cdef SendFields fields
     cdef SendProperties properties

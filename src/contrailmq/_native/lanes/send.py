@@ -74,6 +74,7 @@ class SendLane:
         self.queues = inputs.queues
         self.held = inputs.held
         self.kept_size = inputs.kept_size
+        self.gate = inputs.gate
         self.scan = RequestScan()
         self.fields = SendFields(inputs.fields)
         self.properties = SendProperties(inputs.properties)
@@ -141,6 +142,8 @@ class SendLane:
             self.removals_at = removals
             self.forget()
             self.host.decide_anew()
+        if self.gate is not None:
+            self.gate.enter(peer)
         while True:
             position = start
             self.ended = _OTHER
@@ -224,6 +227,8 @@ class SendLane:
         if self.answers.rest() < _ANSWER_SIZE:
             self.ended = _FULL
             return False
+        if self.gate is not None and not self.gate.admits_send(scan, data, entry, False):
+            return False
         queue = self._queue(entry)
         offset = self.log.base + self.log.position
         queue_offset = queue.next_offset
@@ -262,7 +267,7 @@ class SendLane:
         if scan.escaped[fields.properties]:
             if size > _TEXT_SIZE:
                 return None
-            size = scan.unescape_at(data, at, at + size, self._unescaped_address)
+            size = scan.unescape_at(data, at, at + size, self._unescaped_address, 0)
             if size < 0:
                 return None
             self._text = self._unescaped_address

@@ -32,7 +32,7 @@ cdef class RequestScan:
     @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t, written=cython.Py_ssize_t)
     cpdef object text(self, const unsigned char[::1] buffer, int field)
     cdef long long number_at(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t size) noexcept
-    cdef Py_ssize_t unescape_at(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end, unsigned char* out) noexcept
+    cdef Py_ssize_t unescape_at(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end, unsigned char* out, Py_ssize_t out_at) noexcept
     @cython.locals(key_at=cython.Py_ssize_t, key_size=cython.Py_ssize_t)
     cdef int _scan_json(self, const unsigned char* buffer, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(name=cython.int, stop=cython.Py_ssize_t, number=cython.longlong)

@@ -127,9 +127,9 @@ class RequestScan:
         """A number somewhere in the frame; ``BAD_NUMBER`` if it is none."""
         return parse_number(buffer, at, size)
 
-    def unescape_at(self, buffer: Any, at: int, end: int, out: Any) -> int:
-        """The inside of a JSON string without its escapes; its size in ``out``, or -1."""
-        return unescape(buffer, at, end, out, 0)
+    def unescape_at(self, buffer: Any, at: int, end: int, out: Any, out_at: int) -> int:
+        """The inside of a JSON string without its escapes; where it ends in ``out``, or -1."""
+        return unescape(buffer, at, end, out, out_at)
 
     def _scan_json(self, buffer: Any, at: int, end: int) -> int:
         at = skip_blank(buffer, at, end)

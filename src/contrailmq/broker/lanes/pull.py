@@ -12,6 +12,7 @@ from collections import deque
 from contrailmq._native import names
 from contrailmq._native.lanes.answers import AnswerParts
 from contrailmq._native.lanes.decided import LanePlan, LaneQueue
+from contrailmq._native.lanes.gate import Gate
 from contrailmq._native.lanes.pull import PullLane
 from contrailmq.broker.handlers.pull import pull_answer
 from contrailmq.broker.identity import Identity
@@ -43,6 +44,7 @@ class BrokerPullLane:
         offsets: OffsetTable,
         counters: Counters,
         identity: Identity,
+        gate: Gate | None = None,
     ) -> None:
         self._store = store
         self._planner = planner
@@ -51,7 +53,8 @@ class BrokerPullLane:
         self._identity = identity
         self._attached: deque[LaneQueue] = deque()
         self._attached_max = max(store.queues.maps.limit // 4, 1)
-        self.core = PullLane(self, store.log.gatherer, store.reading.limits, PULL_FIELDS, counters)
+        limits = store.reading.limits
+        self.core = PullLane(self, store.log.gatherer, limits, PULL_FIELDS, counters, gate)
         self.forget()
 
     @property

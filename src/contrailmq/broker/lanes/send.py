@@ -21,6 +21,7 @@ from contrailmq._native.hosts import LanePeer
 from contrailmq._native.lanes.answers import AnswerParts
 from contrailmq._native.lanes.batch import BatchLane
 from contrailmq._native.lanes.decided import LaneTopic
+from contrailmq._native.lanes.gate import Gate
 from contrailmq._native.lanes.held import Held
 from contrailmq._native.lanes.inputs import SendInputs
 from contrailmq._native.lanes.send import SendLane
@@ -66,6 +67,7 @@ class BrokerLane:
         live: LiveSettings,
         identity: Identity,
         clock: Clock,
+        gate: Gate | None = None,
     ) -> None:
         self._store = store
         self._send = send
@@ -73,6 +75,7 @@ class BrokerLane:
         self._counters = counters
         self._live = live
         self._identity = identity
+        self._gate = gate
         self._writer = store.log.writer
         self._accept_ms = 0
         self._held = Held(self, HELD_SIZE_MAX)
@@ -89,6 +92,7 @@ class BrokerLane:
             binary_answer=send_answer(send, Serialization.ROCKETMQ),
             held=self._held,
             kept_size=READ_SIZE,
+            gate=gate,
         )
         self.sends = SendLane(self, inputs)
         self.batches = BatchLane(self, inputs)
@@ -103,6 +107,8 @@ class BrokerLane:
         """The broker's tables, or the store's queues, have changed."""
         self.batches.forget()
         self.pulls.forget()
+        if self._gate is not None:
+            self._gate.forget()
         # A broker told to wait before it accepts sends has no lane for them; it is restarted, or
         # told otherwise, and then decides anew.
         self._accept_ms = self._live.now.start_accept_send_ms

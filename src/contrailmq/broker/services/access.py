@@ -9,8 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from contrailmq._native.lanes.gate import Gate
 from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.handlers.acl import AccountHandlers, FoundTopics
+from contrailmq.broker.lanes.gate import BrokerGate
 from contrailmq.broker.parts import Parts
 from contrailmq.broker.services.audit_topic import AuditTopic
 from contrailmq.clock import Clock
@@ -36,6 +38,7 @@ class Access:
 
     accounts: Accounts
     guard: Guard
+    gate: BrokerGate
     audit: Audit
 
 
@@ -55,7 +58,12 @@ class Defences:
     @property
     def check(self) -> Check | None:
         """What is called before every request."""
-        return None if self.access is None else self.access.guard.check
+        return None if self.access is None else self.access.gate.check
+
+    @property
+    def gate(self) -> Gate | None:
+        """What checks the frames the lanes would take."""
+        return None if self.access is None else self.access.gate.core
 
     def watch(self, server: Server) -> None:
         """Note the handshakes of a server that fail."""
@@ -105,7 +113,7 @@ def build_access(path: Path, settings: BrokerSettings, *, audit: Path, clock: Cl
     guard = Guard(accounts, trace_topics=(TRACE_TOPIC, settings.trace_topic_name))
     noted = Audit(Path(settings.audit_log) if settings.audit_log else audit, clock=clock)
     noted.watch(guard)
-    return Access(accounts, guard, noted)
+    return Access(accounts, guard, BrokerGate(guard), noted)
 
 
 def guarded(handlers: Mapping[int, Handler], access: Access, parts: Parts) -> dict[int, Handler]:
