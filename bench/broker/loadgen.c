@@ -15,11 +15,19 @@
  * brokers; a refused one is replaced.
  * -o pulls every queue once, to its end, instead of beginning again ("caught_up" says whether it did).
  *
+ * -A key:secret signs sends and pulls; -S speaks TLS.  Both need a build with -DSECURE -lssl -lcrypto.  A signed
+ * send of a queue is always the same but for its opaque, which no signature covers: signing costs nothing here.
+ *
  * -x writes binary headers.  -T n spreads the load over n topics named topic-0 ... topic-(n-1).
  * Answers are matched to requests by their opaque, so they may come in any order.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#ifdef SECURE
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -46,6 +54,7 @@ typedef struct {
     size_t out_size, out_sent, out_room, in_size;
     long *offsets; /* next offset to pull, by queue */
     int *slot_queue;
+    void *tls;
 } Connection;
 
 static const char *host = "127.0.0.1", *topic = "bench", *mode;
@@ -53,6 +62,8 @@ static const char *filter_type = "TAG", *filter_text = "*";
 static int port = 10911, connections = 1, window = 1, body_size = 128, queues = 4, topics = 1;
 static int batch = 0, max_messages = 32, binary = 0, once = 0, readers_done = 0;
 static double seconds = 5, rate = 0;
+static char *account, *secret;
+static int secure;
 static uint64_t messages_max = 0, messages_issued = 0, born_ms;
 static char *body;
 static int payload_size;
@@ -149,6 +160,41 @@ static const char *topic_name(uint64_t number) {
     snprintf(name, sizeof name, "%s-%d", topic, (int)(number % topics));
     return name;
 }
+/* The fields that sign a request whose content is these values and the body. */
+static char *sign(char *at, const char *values, size_t size, const char *payload, int payload_size) {
+#ifdef SECURE
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned digest_size;
+    char *content = malloc(size + payload_size + 1);
+    memcpy(content, values, size);
+    if (payload_size) memcpy(content + size, payload, payload_size);
+    HMAC(EVP_sha1(), secret, strlen(secret), (void *)content, size + payload_size, digest, &digest_size);
+    free(content);
+    at += sprintf(at, ",\"AccessKey\":\"%s\",\"Signature\":\"", account);
+    at += EVP_EncodeBlock((void *)at, digest, digest_size);
+    *at++ = '"';
+#else
+    (void)values; (void)size; (void)payload; (void)payload_size;
+#endif
+    return at;
+}
+static size_t make_signed_send(char *frame, uint32_t opaque, int queue, const char *payload, int size) {
+    static char **made; /* by queue: the header up to the end of its fields */
+    if (!made) made = calloc(queues, sizeof *made);
+    if (!made[queue]) {
+        char values[1024], properties[200], *text = made[queue] = malloc(2048);
+        char born[24];
+        sprintf(born, "%llu", (unsigned long long)born_ms);
+        sprintf(properties, "UNIQ_KEY\0017F000001000018B4AAC2%012X\002WAIT\001true\002TAGS\001TagA\002", queue);
+        int length = sprintf(values, "%sbench_producer%sTBW1024%d0%s0%s0falsefalse", account, topic_name(0), queue, born, properties);
+        char *at = text + sprintf(text, "{\"code\":310,\"extFields\":{\"a\":\"bench_producer\",\"b\":\"%s\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\","
+                                  "\"f\":\"0\",\"g\":\"%s\",\"h\":\"0\",\"i\":\"UNIQ_KEY\\u00017F000001000018B4AAC2%012X\\u0002WAIT\\u0001true"
+                                  "\\u0002TAGS\\u0001TagA\\u0002\",\"j\":\"0\",\"k\":\"false\",\"m\":\"false\"", topic_name(0), queue, born, queue);
+        *sign(at, values, length, payload, size) = 0;
+    }
+    Writer w = {stpcpy(frame + 8, made[queue]), 0, 0, 0};
+    return finish(&w, frame, opaque, payload, size);
+}
 /* The same header as make_send's, without a formatter: it is made hundreds of thousands of times a second. */
 static size_t make_json_send(char *frame, uint32_t opaque, int queue, const char *payload, int size, int many) {
     static char head[2][512];
@@ -173,6 +219,7 @@ static size_t make_json_send(char *frame, uint32_t opaque, int queue, const char
     return finish(&w, frame, opaque, payload, size);
 }
 static size_t make_send(char *frame, uint32_t opaque, int queue, const char *payload, int size, int many) {
+    if (account) return make_signed_send(frame, opaque, queue, payload, size);
     if (!binary) return make_json_send(frame, opaque, queue, payload, size, !!many);
     char properties[160], *at = properties;
     Writer w = begin(frame, many ? 320 : 310, opaque);
@@ -210,6 +257,13 @@ static size_t make_json_pull(char *frame, uint32_t opaque, int queue, long offse
     at = TEXT(number(at + head_size, queue), "\",\"queueOffset\":\"");
     at = number(at, offset < 0 ? 0 : offset);
     memcpy(at, tail, tail_size);
+    if (account) { /* AccessKey, commitOffset, consumerGroup, expressionType, maxMsgNums, queueId, … */
+        char values[2048];
+        int length = snprintf(values, sizeof values, "%s0bench_consumer%s%d%d%ld1%s%ld%d%s", account, filter_type, max_messages,
+                              queue, offset < 0 ? 0 : offset, filter_text, suspend_ms, suspend_ms ? 6 : 4, topic_name(0));
+        Writer s = {sign(at + tail_size, values, length, 0, 0), 0, 0, 0};
+        return finish(&s, frame, opaque, 0, 0);
+    }
     Writer w = {at + tail_size, 0, 0, 0};
     return finish(&w, frame, opaque, 0, 0);
 }
@@ -255,10 +309,50 @@ static int dial(void) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return fd;
 }
+static void *shake(int fd) {
+#ifdef SECURE
+    static SSL_CTX *context;
+    if (!context) context = SSL_CTX_new(TLS_client_method());
+    SSL *tls = SSL_new(context);
+    SSL_set_fd(tls, fd);
+    SSL_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (SSL_connect(tls) != 1) { fprintf(stderr, "no TLS\n"); exit(3); }
+    return tls;
+#else
+    (void)fd;
+    return 0;
+#endif
+}
+static ssize_t put(Connection *c, const char *data, size_t size) {
+#ifdef SECURE
+    if (c->tls) {
+        int n = SSL_write(c->tls, data, size > 1u << 20 ? 1 << 20 : (int)size);
+        if (n <= 0) errno = SSL_get_error(c->tls, n) == SSL_ERROR_WANT_WRITE ? EAGAIN : EPIPE;
+        return n <= 0 ? -1 : n;
+    }
+#endif
+    return write(c->fd, data, size);
+}
+static ssize_t get(Connection *c, char *data, size_t size) {
+#ifdef SECURE
+    if (c->tls) {
+        size_t total = 0; /* a record at a time: all that is there */
+        int n = 0;
+        while (total < size && (n = SSL_read(c->tls, data + total, size - total)) > 0) total += n;
+        if (total) return total;
+        int error = SSL_get_error(c->tls, n);
+        if (error == SSL_ERROR_ZERO_RETURN) return 0;
+        errno = error == SSL_ERROR_WANT_READ ? EAGAIN : EPIPE;
+        return -1;
+    }
+#endif
+    return read(c->fd, data, size);
+}
 static void open_connection(Connection *c, int number, int epoll) {
     c->number = number;
     c->queue = number % queues;
     c->fd = dial();
+    if (secure) c->tls = shake(c->fd);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
     c->out_room = (size_t)(window + 1) * (payload_size + 2048);
     c->out = malloc(c->out_room);
@@ -273,7 +367,7 @@ static void open_connection(Connection *c, int number, int epoll) {
 }
 static void flush_out(Connection *c, int epoll) {
     while (c->out_sent < c->out_size) {
-        ssize_t n = write(c->fd, c->out + c->out_sent, c->out_size - c->out_sent);
+        ssize_t n = put(c, c->out + c->out_sent, c->out_size - c->out_sent);
         if (n < 0) {
             if (errno != EAGAIN) die("write");
             break;
@@ -350,7 +444,7 @@ static void handle(Connection *c, const char *frame, uint32_t size, uint64_t now
 }
 static void read_in(Connection *c) {
     for (;;) {
-        ssize_t n = read(c->fd, c->in + c->in_size, IN_SIZE - c->in_size);
+        ssize_t n = get(c, c->in + c->in_size, IN_SIZE - c->in_size);
         if (n == 0) { fprintf(stderr, "the broker closed a connection\n"); exit(3); }
         if (n < 0) {
             if (errno == EAGAIN) return;
@@ -533,7 +627,7 @@ int main(int argc, char **argv) {
     if (argc < 2) { fprintf(stderr, "loadgen create|send|pull|latency [options]; see the head of loadgen.c\n"); return 2; }
     mode = argv[1];
     optind = 2;
-    while ((option = getopt(argc, argv, "H:P:t:q:T:c:w:b:s:r:N:xn:m:f:o")) != -1) switch (option) {
+    while ((option = getopt(argc, argv, "H:P:t:q:T:c:w:b:s:r:N:xn:m:f:oA:S")) != -1) switch (option) {
         case 'H': host = optarg; break;
         case 'P': port = atoi(optarg); break;
         case 't': topic = optarg; break;
@@ -547,6 +641,10 @@ int main(int argc, char **argv) {
         case 'N': messages_max = strtoull(optarg, 0, 10); break;
         case 'x': binary = 1; break;
         case 'o': once = 1; break;
+        case 'S': secure = 1; break;
+        case 'A': account = strdup(optarg); secret = strchr(account, ':');
+            if (!secret) { fprintf(stderr, "-A key:secret\n"); return 2; }
+            *secret++ = 0; break;
         case 'n': batch = atoi(optarg); break;
         case 'm': max_messages = atoi(optarg); break;
         case 'f': filter_text = strchr(optarg, ':');
@@ -558,6 +656,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "queues, connections, window and topics must be at least 1, the body at least 8 bytes\n");
         return 2;
     }
+#ifndef SECURE
+    if (account || secure) { fprintf(stderr, "-A and -S need a build with -DSECURE -lssl -lcrypto\n"); return 2; }
+#endif
     prctl(PR_SET_TIMERSLACK, 1);
     histogram = calloc(BUCKETS, 4);
     payload_size = *mode == 'p' ? 0 : body_size;

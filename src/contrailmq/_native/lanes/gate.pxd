@@ -77,7 +77,7 @@ cdef class Gate:
     @cython.locals(size=cython.Py_ssize_t, body=cython.Py_ssize_t)
     cdef bint _is_signed(self, RequestScan scan, const unsigned char* data, LaneAccount account) except -1
 
-    @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t, is_whole=cython.bint)
     cdef bint _read_signature(self, RequestScan scan, const unsigned char* data) except -1
 
     @cython.locals(
@@ -93,5 +93,6 @@ cdef class Gate:
 @cython.locals(
     left_at=cython.Py_ssize_t, right_at=cython.Py_ssize_t, left_size=cython.Py_ssize_t,
     right_size=cython.Py_ssize_t, size=cython.Py_ssize_t, place=cython.Py_ssize_t,
+    difference=cython.int,
 )
 cdef int compare(RequestScan scan, const unsigned char* data, int left, int right) noexcept

@@ -223,7 +223,8 @@ class Gate:
             size = scan.unescape_at(data, at, at + size, self._given_address, 0)
         else:
             raw.copy_bytes(self._given_address, 0, data, at, size)
-        return bool(size == mac.SIGNATURE_SIZE)
+        is_whole: bool = size == mac.SIGNATURE_SIZE
+        return is_whole
 
     def _gather(self, scan: RequestScan, data: Any) -> int:
         """Write the signed values in the order of their names; returns their size, or -1."""
@@ -281,6 +282,7 @@ def compare(scan: RequestScan, data: Any, left: int, right: int) -> int:
     right_size = scan.key_size[right]
     size = left_size if left_size < right_size else right_size
     for place in range(size):
-        if data[left_at + place] != data[right_at + place]:
-            return int(data[left_at + place]) - int(data[right_at + place])
+        difference: int = data[left_at + place] - data[right_at + place]
+        if difference != 0:
+            return difference
     return left_size - right_size
