@@ -19,7 +19,7 @@ from contrailmq.protocol.acl import ACCESS_KEY, SECURITY_TOKEN, is_signed_by
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.names import AUDIT_TOPIC, TRACE_TOPIC
-from contrailmq.security.account import TOPIC, Account, Need
+from contrailmq.security.account import GROUP, TOPIC, Account, Need
 from contrailmq.security.accounts import Accounts
 from contrailmq.security.needs import BadRequest, group_of_dlq, needs_of, topic_need
 from contrailmq.security.permission import PUB, SUB
@@ -134,6 +134,10 @@ class Guard:
     def check_topic(self, account: Account, topic: str, *, is_write: bool) -> None:
         """Whether an account may write to, or read, a topic that was found; raises."""
         self._check_need(account, topic_need(topic, PUB if is_write else SUB))
+
+    def check_group(self, account: Account, group: str) -> None:
+        """Whether an account may consume with a group; raises."""
+        self._check_need(account, Need(GROUP, group, SUB))
 
     def _shown(self, peer: Peer) -> Account:
         for principal in peer.principals:

@@ -10,6 +10,7 @@ from contrailmq.broker.services.rebalance_notices import IdsChanged
 from contrailmq.broker.tables.consumers import ConsumerTable, Membership
 from contrailmq.broker.tables.filters import ConsumerFilters, is_tag_type
 from contrailmq.broker.tables.groups import GroupTable
+from contrailmq.broker.tables.link import ClientLink
 from contrailmq.broker.tables.producers import ProducerTable
 from contrailmq.broker.tables.topics import UNIT_SUB_FLAG, TopicTable
 from contrailmq.errors import FilterError, SubscriptionParseFailed, SystemFailure
@@ -43,15 +44,15 @@ class Clients:
         self._groups = groups
         self._live = live
         self._notices = notices
-        self._watched: dict[Connection, None] = {}
+        self._watched: dict[ClientLink, None] = {}
 
-    def watch(self, connection: Connection) -> None:
+    def watch(self, connection: ClientLink) -> None:
         """Forget a client as soon as its connection ends."""
         if connection not in self._watched:
             self._watched[connection] = None
             connection.on_close(self.drop)
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: ClientLink) -> None:
         """A connection has ended: its groups rebalance."""
         self._watched.pop(connection, None)
         self.producers.drop(connection)

@@ -114,14 +114,14 @@ class SendMessage:
         self._decisions: dict[str, SendDecision] = {}
         self._properties = SendProperties(SEND_PROPERTIES)
         settings = live.now
-        self._added = {
+        self.added = {  # properties the broker puts after the sender's
             PROPERTY_CLUSTER: identity.cluster_name,
             PROPERTY_MSG_REGION: settings.region_id,
             PROPERTY_TRACE_SWITCH: "true" if settings.trace_on else "false",
         }
-        self.suffix = encode_properties(self._added)
+        self.suffix = encode_properties(self.added)
         self.answer_fields = {
-            name: self._added[name] for name in (PROPERTY_MSG_REGION, PROPERTY_TRACE_SWITCH)
+            name: self.added[name] for name in (PROPERTY_MSG_REGION, PROPERTY_TRACE_SWITCH)
         }
 
     def __call__(
@@ -202,11 +202,12 @@ class SendMessage:
             transaction_id=transaction_id,
         )
         if message.topic == TIMER_TOPIC and not is_retry_topic(header.topic):
-            reply.fields["recallHandle"] = self._recall_handle(header.topic, message)
+            reply.fields["recallHandle"] = self.recall_handle(header.topic, message)
         answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
         return self._when_saved(answer) if is_new else answer
 
-    def _recall_handle(self, topic: str, message: NewMessage) -> str:
+    def recall_handle(self, topic: str, message: NewMessage) -> str:
+        """What takes back a message that waits for its time."""
         properties = decode_properties_text(message.properties.decode("utf-8", "replace"))
         due_ms = int(properties[PROPERTY_TIMER_OUT_MS]) + 1
         unique_key = properties[PROPERTY_UNIQUE_KEY]
@@ -223,7 +224,7 @@ class SendMessage:
             unique_key = properties[PROPERTY_UNIQUE_KEY] = self._ids.next()
         if is_retry_topic(header.topic):
             self._send_to_dead_letters_if_due(request, header, message, properties=properties)
-        properties.update(self._added)
+        properties.update(self.added)
         message.properties = encode_properties(properties)
         refuse_unserved(properties)
         retried = message.reconsume_times > 0 and delay_level(properties) > 0
@@ -280,10 +281,10 @@ class SendMessage:
         """
         if delay_level(properties) > 0 or properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
             raise IllegalMessage("a batch can be neither delayed nor transactional")
-        return encode_properties({**properties, **self._added})
+        return encode_properties({**properties, **self.added})
 
-    def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
-        """Everything that is checked before a message is looked at; returns its queue."""
+    def check_serving(self) -> None:
+        """Raise unless this broker takes messages now."""
         settings = self._live.now
         if not self._identity.is_master:
             raise ServiceNotAvailable(
@@ -293,6 +294,10 @@ class SendMessage:
             raise SystemFailure(
                 f"broker unable to service, until {settings.start_accept_send_ms} ms since 1970"
             )
+
+    def _admit(self, header: _Header, connection: Connection) -> tuple[SendDecision, int]:
+        """Everything that is checked before a message is looked at; returns its queue."""
+        self.check_serving()
         decision = self.decide(header.topic)
         if decision is None:
             decision = self._decision(self._create_topic(header))

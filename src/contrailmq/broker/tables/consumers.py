@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from contrailmq.broker.tables.link import ClientLink
 from contrailmq.broker.tables.revision import Revision
 from contrailmq.clock import Clock
 from contrailmq.errors import SystemBusy
-from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.heartbeat import SubscriptionData
 
 GROUPS_MAX: Final = 100_000
@@ -28,7 +28,7 @@ BROADCASTING: Final = "BROADCASTING"
 class Member:
     """One client of a group."""
 
-    connection: Connection
+    connection: ClientLink
     client_id: str
     language: str
     version: int
@@ -63,7 +63,7 @@ class ConsumerGroup:
         self.consume_type = ""
         self.message_model = ""
         self.consume_from_where = ""
-        self.members: dict[Connection, Member] = {}
+        self.members: dict[ClientLink, Member] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
 
     @property
@@ -87,10 +87,10 @@ class ConsumerTable:
         self._revision = revision
         self._groups_max = groups_max
         self._groups: dict[str, ConsumerGroup] = {}
-        self._groups_of: dict[Connection, dict[str, None]] = {}
+        self._groups_of: dict[ClientLink, dict[str, None]] = {}
 
     def register(
-        self, connection: Connection, client_id: str, membership: Membership, *,
+        self, connection: ClientLink, client_id: str, membership: Membership, *,
         language: str = "", version: int = 0,
     ) -> bool:  # fmt: skip
         """Take a heartbeat; True when the other clients of the group have to rebalance."""
@@ -117,7 +117,7 @@ class ConsumerTable:
             self._revision.bump()
         return joined or changed
 
-    def unregister(self, connection: Connection, client_id: str, group: str) -> bool:
+    def unregister(self, connection: ClientLink, client_id: str, group: str) -> bool:
         """A client says goodbye; True when others are left who have to rebalance."""
         found = self._groups.get(group)
         if found is None:
@@ -129,15 +129,15 @@ class ConsumerTable:
             return False
         return self._leave(found, member.connection)
 
-    def drop(self, connection: Connection) -> list[str]:
+    def drop(self, connection: ClientLink) -> list[str]:
         """A connection is gone; returns the groups whose other clients have to rebalance."""
         groups = self.groups_of(connection)
         return [name for name in groups if self._leave(self._groups[name], connection)]
 
-    def expired(self, *, silent_ms: int) -> list[Connection]:
+    def expired(self, *, silent_ms: int) -> list[ClientLink]:
         """Connections with a member that has not been heard of for ``silent_ms``."""
         limit_ms = self._clock.monotonic_ms() - silent_ms
-        late: dict[Connection, None] = {}
+        late: dict[ClientLink, None] = {}
         for group in self._groups.values():
             for member in group.members.values():
                 if member.seen_ms < limit_ms:
@@ -155,12 +155,12 @@ class ConsumerTable:
             return None
         return next((m for m in found.members.values() if m.client_id == client_id), None)
 
-    def has_member(self, group: str, connection: Connection) -> bool:
+    def has_member(self, group: str, connection: ClientLink) -> bool:
         """Whether a connection belongs to a group."""
         found = self._groups.get(group)
         return found is not None and connection in found.members
 
-    def groups_of(self, connection: Connection) -> list[str]:
+    def groups_of(self, connection: ClientLink) -> list[str]:
         """The groups a connection belongs to."""
         return list(self._groups_of.get(connection, ()))
 
@@ -175,7 +175,7 @@ class ConsumerTable:
     def _join(
         self,
         group: ConsumerGroup,
-        connection: Connection,
+        connection: ClientLink,
         client_id: str,
         *,
         language: str,
@@ -216,7 +216,7 @@ class ConsumerTable:
             self._revision.bump()
         return changed
 
-    def _leave(self, group: ConsumerGroup, connection: Connection) -> bool:
+    def _leave(self, group: ConsumerGroup, connection: ClientLink) -> bool:
         self._forget_member(group, connection)
         if group.members:
             return True
@@ -224,7 +224,7 @@ class ConsumerTable:
         self._revision.bump()
         return False
 
-    def _forget_member(self, group: ConsumerGroup, connection: Connection) -> None:
+    def _forget_member(self, group: ConsumerGroup, connection: ClientLink) -> None:
         group.members.pop(connection, None)
         groups = self._groups_of.get(connection)
         if groups is not None:

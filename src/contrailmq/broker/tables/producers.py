@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from contrailmq.broker.tables.link import ClientLink
 from contrailmq.clock import Clock
 from contrailmq.errors import SystemBusy
-from contrailmq.net.connection import Connection
 
 MEMBERS_MAX: Final = 200_000
 
@@ -22,7 +22,7 @@ MEMBERS_MAX: Final = 200_000
 class ProducerMember:
     """One client of a producer group."""
 
-    connection: Connection
+    connection: ClientLink
     client_id: str
     language: str
     version: int
@@ -37,13 +37,13 @@ class ProducerTable:
         self._clock = clock
         self._members_max = members_max
         self._count = 0
-        self._groups: dict[str, dict[Connection, ProducerMember]] = {}
-        self._groups_of: dict[Connection, dict[str, None]] = {}
-        self._by_client: dict[str, Connection] = {}
-        self._clients_of: dict[Connection, dict[str, None]] = {}
+        self._groups: dict[str, dict[ClientLink, ProducerMember]] = {}
+        self._groups_of: dict[ClientLink, dict[str, None]] = {}
+        self._by_client: dict[str, ClientLink] = {}
+        self._clients_of: dict[ClientLink, dict[str, None]] = {}
 
     def register(
-        self, connection: Connection, client_id: str, group: str, *,
+        self, connection: ClientLink, client_id: str, group: str, *,
         language: str = "", version: int = 0,
     ) -> None:  # fmt: skip
         """Take a heartbeat."""
@@ -65,7 +65,7 @@ class ProducerTable:
         self._clients_of.setdefault(connection, {})[client_id] = None
         self._count += 1
 
-    def unregister(self, connection: Connection, group: str) -> None:
+    def unregister(self, connection: ClientLink, group: str) -> None:
         """A client says goodbye to a group."""
         members = self._groups.get(group)
         member = members.pop(connection, None) if members is not None else None
@@ -82,22 +82,22 @@ class ProducerTable:
                 if self._by_client.get(client_id) is connection:
                     del self._by_client[client_id]
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: ClientLink) -> None:
         """A connection is gone."""
         for group in list(self._groups_of.get(connection, ())):
             self.unregister(connection, group)
 
-    def expired(self, *, silent_ms: int) -> list[Connection]:
+    def expired(self, *, silent_ms: int) -> list[ClientLink]:
         """Connections with a member that has not been heard of for ``silent_ms``."""
         limit_ms = self._clock.monotonic_ms() - silent_ms
-        late: dict[Connection, None] = {}
+        late: dict[ClientLink, None] = {}
         for members in self._groups.values():
             for member in members.values():
                 if member.seen_ms < limit_ms:
                     late[member.connection] = None
         return list(late)
 
-    def find_client(self, client_id: str) -> Connection | None:
+    def find_client(self, client_id: str) -> ClientLink | None:
         """The connection of a client id, whatever its groups."""
         return self._by_client.get(client_id)
 
