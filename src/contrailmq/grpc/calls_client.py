@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contrailmq.clock import Clock
-from contrailmq.errors import ContrailError, RemoteProtocolError
+from contrailmq.errors import ConnectionLost, ContrailError, RemoteProtocolError
 from contrailmq.grpc import checks
 from contrailmq.grpc.backend import Access, Backend, Need, awaited
 from contrailmq.grpc.call import Call, GrpcError, GrpcStatus
@@ -14,7 +14,7 @@ from contrailmq.grpc.messages import HeartbeatRequest, StatusResponse, Terminati
 from contrailmq.grpc.messages_settings import Settings, TelemetryCommand
 from contrailmq.grpc.protobuf import codec_of
 from contrailmq.grpc.settling import SUBSCRIPTIONS_MAX, check_settings, merged
-from contrailmq.lifecycle import running
+from contrailmq.lifecycle import Tasks
 
 
 class ClientCalls:
@@ -29,6 +29,7 @@ class ClientCalls:
         self._access = access
         self._body_size_max = body_size_max
         self._clock = clock
+        self.tasks = Tasks()
         self._commands = codec_of(TelemetryCommand)
 
     def heartbeat_needs(self, request: HeartbeatRequest | TerminationRequest) -> list[Need]:
@@ -67,21 +68,21 @@ class ClientCalls:
     async def telemetry(self, call: Call) -> None:
         """Serve a telemetry stream until the client closes it."""
         client: Client | None = None
-        stream = Stream(call)
+        stream = Stream(call, self.tasks)
         try:
             context = context_of(call)
-            async with running(stream.run(), name="telemetry"):
-                while (data := await call.read()) is not None:
-                    command = self._commands.decode(data)
-                    if command.settings is not None:
-                        client = await self._settle(context, command.settings)
-                        client.stream = stream
-                        answer = TelemetryCommand(status=ok(), settings=client.settings)
-                        stream.send(answer)
-                        self._backend.register(client)
-                    elif client is not None:
-                        self._clients.seen(client)
-                        _take_answer(client, command)
+            while (data := await call.read()) is not None:
+                command = self._commands.decode(data)
+                if command.settings is not None:
+                    client = await self._settle(context, command.settings)
+                    client.stream = stream
+                    stream.send(TelemetryCommand(status=ok(), settings=client.settings))
+                    self._backend.register(client)
+                elif client is not None:
+                    self._clients.seen(client)
+                    _take_answer(client, command)
+        except ConnectionLost as error:
+            raise GrpcError(GrpcStatus.RESOURCE_EXHAUSTED, str(error)) from None
         except Refusal as error:
             raise GrpcError(GrpcStatus.INVALID_ARGUMENT, error.text) from None
         except RemoteProtocolError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from contrailmq.grpc.call import Call, CallGone
 from contrailmq.grpc.in_hand import InHand
 from contrailmq.grpc.messages_settings import ClientType, Settings, TelemetryCommand
 from contrailmq.grpc.protobuf import codec_of
+from contrailmq.lifecycle import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -28,26 +30,36 @@ _COMMANDS: Final = codec_of(TelemetryCommand)
 
 
 class Stream:
-    """One telemetry stream; commands are written in the order they were given."""
+    """One telemetry stream; commands are written in the order they were given.
 
-    def __init__(self, call: Call) -> None:
+    A stream that has nothing to say has no task: thousands of clients are connected and silent.
+    """
+
+    __slots__ = ("_call", "_is_writing", "_tasks", "_waiting")
+
+    def __init__(self, call: Call, tasks: Tasks) -> None:
         self._call = call
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUED_MAX)
+        self._tasks = tasks
+        self._waiting: deque[bytes] = deque()
+        self._is_writing = False
 
     def send(self, command: TelemetryCommand) -> None:
         """Queue a command; raises ConnectionLost if the client takes none."""
-        try:
-            self._queue.put_nowait(_COMMANDS.encode(command))
-        except asyncio.QueueFull:
-            raise ConnectionLost(f"{self._call.peer} reads no telemetry") from None
+        if self._call.is_gone or len(self._waiting) >= QUEUED_MAX:
+            raise ConnectionLost(f"{self._call.peer} reads no telemetry")
+        self._waiting.append(_COMMANDS.encode(command))
+        if not self._is_writing:
+            self._is_writing = True
+            self._tasks.start(self._write(), name="telemetry")
 
-    async def run(self) -> None:
-        """Write until cancelled, or until the client is gone."""
+    async def _write(self) -> None:
         try:
-            while True:
-                await self._call.write(await self._queue.get())
+            while self._waiting:
+                await self._call.write(self._waiting.popleft())
         except CallGone:
-            return
+            self._waiting.clear()
+        finally:
+            self._is_writing = False
 
 
 class Client:

@@ -128,6 +128,10 @@ class Service:
             for client in self.clients.all():
                 await self._renew(client)
 
+    async def aclose(self) -> None:
+        """Stop writing to clients."""
+        await self._client_calls.tasks.aclose()
+
     def _unary(
         self,
         request_type: type[Q],

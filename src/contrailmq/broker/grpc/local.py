@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import cast
 
+from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.grpc.link import GrpcLink
 from contrailmq.broker.grpc.receiving import GrpcReceiving
 from contrailmq.broker.grpc.routes import GrpcRoutes
@@ -55,8 +56,8 @@ class LocalBroker:
         *,
         clients: Clients,
         groups: GroupTable,
-        handlers: dict[int, Handler],
-        auto_create_group: bool,
+        handlers: Mapping[int, Handler],
+        live: LiveSettings,
         store_host: bytes,
     ) -> None:
         self._sending = sending
@@ -65,7 +66,7 @@ class LocalBroker:
         self._clients = clients
         self._groups = groups
         self._handlers = handlers
-        self._auto_create_group = auto_create_group
+        self._live = live
         # The remoting handlers of 36, 37 and 370 ask a connection for its address only.
         self._caller = cast(Connection, _Caller(store_host))
 
@@ -157,7 +158,8 @@ class LocalBroker:
                 )
             return
         name = client.group()
-        if self._groups.find_or_create(name, auto_create=self._auto_create_group) is None:
+        auto_create = self._live.now.auto_create_group
+        if self._groups.find_or_create(name, auto_create=auto_create) is None:
             return
         membership = Membership(
             group=name,
