@@ -7,9 +7,9 @@ from contrailmq.errors import ConnectionLost, ContrailError, RemoteProtocolError
 from contrailmq.grpc import checks
 from contrailmq.grpc.backend import Access, Backend, Need, awaited
 from contrailmq.grpc.call import Call, GrpcError, GrpcStatus
+from contrailmq.grpc.caller import Caller, caller_of
 from contrailmq.grpc.clients import Client, ClientTable, Stream
 from contrailmq.grpc.codes import Code, Refusal, ok
-from contrailmq.grpc.context import Context, context_of
 from contrailmq.grpc.messages import HeartbeatRequest, StatusResponse, TerminationRequest
 from contrailmq.grpc.messages_settings import Settings, TelemetryCommand
 from contrailmq.grpc.protobuf import codec_of
@@ -37,7 +37,7 @@ class ClientCalls:
         group = request.group.name if request.group is not None else ""
         return [Need(group=group)] if group else []
 
-    async def heartbeat(self, context: Context, request: HeartbeatRequest) -> StatusResponse:
+    async def heartbeat(self, context: Caller, request: HeartbeatRequest) -> StatusResponse:
         """Register a client again, from the settings it sent."""
         client = self._clients.find(context.client_id)
         if client is None:
@@ -50,7 +50,7 @@ class ClientCalls:
         self._backend.register(client)
         return StatusResponse(ok())
 
-    async def terminate(self, context: Context, request: TerminationRequest) -> StatusResponse:
+    async def terminate(self, context: Caller, request: TerminationRequest) -> StatusResponse:
         """Forget a client, and give back what it holds."""
         if request.group is not None and request.group.name:
             checks.group_of(request.group)
@@ -70,7 +70,7 @@ class ClientCalls:
         client: Client | None = None
         stream = Stream(call, self.tasks)
         try:
-            context = context_of(call)
+            context = caller_of(call)
             while (data := await call.read()) is not None:
                 command = self._commands.decode(data)
                 if command.settings is not None:
@@ -91,7 +91,7 @@ class ClientCalls:
             if client is not None and client.stream is stream:
                 client.stream = None
 
-    async def _settle(self, context: Context, settings: Settings) -> Client:
+    async def _settle(self, context: Caller, settings: Settings) -> Client:
         subscription = settings.subscription
         entries = subscription.subscriptions if subscription is not None else []
         topics = settings.publishing.topics if settings.publishing is not None else []

@@ -14,10 +14,10 @@ from contrailmq.errors import ContrailError
 from contrailmq.grpc import checks
 from contrailmq.grpc.backend import Backend, Need, PopAnswer, PopRequest, Taken, awaited
 from contrailmq.grpc.call import CallGone
+from contrailmq.grpc.caller import Caller
 from contrailmq.grpc.calls_route import consuming
 from contrailmq.grpc.clients import ClientTable
 from contrailmq.grpc.codes import Code, Refusal, ok, status_of
-from contrailmq.grpc.context import Context
 from contrailmq.grpc.converting import delivered
 from contrailmq.grpc.in_hand import Held
 from contrailmq.grpc.messages import (
@@ -53,7 +53,7 @@ class ReceiveCalls:
         queue = request.message_queue
         return [consuming(queue.topic if queue is not None else None, request.group)]
 
-    async def receive(self, context: Context, request: ReceiveMessageRequest) -> None:
+    async def receive(self, context: Caller, request: ReceiveMessageRequest) -> None:
         """Serve one call: a status, messages if there are any, and the time of delivery."""
         write = context.call.write
         try:
@@ -71,7 +71,7 @@ class ReceiveCalls:
         await self._deliver(context, request, wish=wish, answer=answer, config=config)
 
     async def _deliver(
-        self, context: Context, request: ReceiveMessageRequest, *,
+        self, context: Caller, request: ReceiveMessageRequest, *,
         wish: PopRequest, answer: PopAnswer, config: SubscriptionGroupConfig,
     ) -> None:  # fmt: skip
         write = context.call.write
@@ -121,7 +121,7 @@ class ReceiveCalls:
             messages.remove(taken)
         return kept
 
-    async def _wish(self, context: Context, request: ReceiveMessageRequest) -> PopRequest:
+    async def _wish(self, context: Caller, request: ReceiveMessageRequest) -> PopRequest:
         wait_ms = self._poll_ms(context, request)
         queue = request.message_queue
         topic = checks.topic_of(queue.topic if queue is not None else None)
@@ -146,7 +146,7 @@ class ReceiveCalls:
             expression_type=expression_type,
         )
 
-    def _poll_ms(self, context: Context, request: ReceiveMessageRequest) -> int:
+    def _poll_ms(self, context: Caller, request: ReceiveMessageRequest) -> int:
         deadline = context.call.deadline
         left_ms: int | None = None
         if deadline is not None:

@@ -10,8 +10,8 @@ from typing import Final
 from contrailmq.errors import BrokerError, NoRoute
 from contrailmq.grpc import checks
 from contrailmq.grpc.backend import Backend, Need, awaited
+from contrailmq.grpc.caller import Caller
 from contrailmq.grpc.codes import Code, Refusal, ok
-from contrailmq.grpc.context import Context
 from contrailmq.grpc.converting import TYPES
 from contrailmq.grpc.messages import (
     Address,
@@ -92,7 +92,7 @@ class RouteCalls:
         """Any account may ask where a topic is."""
         return []
 
-    async def route(self, context: Context, request: QueryRouteRequest) -> QueryRouteResponse:
+    async def route(self, context: Caller, request: QueryRouteRequest) -> QueryRouteResponse:
         """Every queue of a topic, on primaries and replicas."""
         topic = checks.topic_of(request.topic)
         route = await self._route(topic)
@@ -117,7 +117,7 @@ class RouteCalls:
         return [consuming(request.topic, request.group)]
 
     async def assignment(
-        self, context: Context, request: QueryAssignmentRequest
+        self, context: Caller, request: QueryAssignmentRequest
     ) -> QueryAssignmentResponse:
         """One queue for all of a broker; ordered groups get each readable queue."""
         topic, group = checks.topic_of(request.topic), checks.group_of(request.group)

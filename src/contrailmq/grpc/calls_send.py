@@ -9,8 +9,8 @@ from contrailmq.clock import Clock
 from contrailmq.errors import BrokerError
 from contrailmq.grpc import checks
 from contrailmq.grpc.backend import Backend, Need, Sent, Soon, awaited
+from contrailmq.grpc.caller import Caller
 from contrailmq.grpc.codes import Code, Refusal, ok, status_of
-from contrailmq.grpc.context import Context
 from contrailmq.grpc.converting import TYPES, outgoing, parse_transaction
 from contrailmq.grpc.messages import (
     EndTransactionRequest,
@@ -57,7 +57,7 @@ class SendCalls:
         topics = {message.topic.name for message in request.messages if message.topic is not None}
         return [Need(topic=topic, is_write=True) for topic in sorted(topics)]
 
-    def send(self, context: Context, request: SendMessageRequest) -> Soon[SendMessageResponse]:
+    def send(self, context: Caller, request: SendMessageRequest) -> Soon[SendMessageResponse]:
         """Store messages of one topic in one queue; answered at once if nothing is waited for."""
         messages = request.messages
         if not messages:
@@ -88,7 +88,7 @@ class SendCalls:
         """The client publishes to the topic."""
         return [Need(topic=request.topic.name if request.topic else "", is_write=True)]
 
-    async def end(self, context: Context, request: EndTransactionRequest) -> StatusResponse:
+    async def end(self, context: Caller, request: EndTransactionRequest) -> StatusResponse:
         """Hand the end of a transaction on; OK does not say what became of it."""
         topic = checks.topic_of(request.topic)
         if not request.transaction_id.strip():
@@ -117,9 +117,7 @@ class SendCalls:
         """The client publishes to the topic."""
         return [Need(topic=request.topic.name if request.topic else "", is_write=True)]
 
-    async def recall(
-        self, context: Context, request: RecallMessageRequest
-    ) -> RecallMessageResponse:
+    async def recall(self, context: Caller, request: RecallMessageRequest) -> RecallMessageResponse:
         """Take back a delayed message that is not delivered yet."""
         topic = checks.topic_of(request.topic)
         expected = await awaited(self._backend.message_type(topic))

@@ -8,10 +8,10 @@ from contrailmq.clock import Clock
 from contrailmq.errors import ContrailError
 from contrailmq.grpc import checks
 from contrailmq.grpc.backend import Backend, Need, Soon, awaited
+from contrailmq.grpc.caller import Caller
 from contrailmq.grpc.calls_route import consuming
 from contrailmq.grpc.clients import Client, ClientTable
 from contrailmq.grpc.codes import Code, Refusal, ok, status_of
-from contrailmq.grpc.context import Context
 from contrailmq.grpc.converting import ReceiptHandle, parse_receipt
 from contrailmq.grpc.messages import (
     AckMessageEntry,
@@ -38,7 +38,7 @@ class SettleCalls:
         """The group consumes the topic."""
         return [consuming(request.topic, request.group)]
 
-    def ack(self, context: Context, request: AckMessageRequest) -> Soon[AckMessageResponse]:
+    def ack(self, context: Caller, request: AckMessageRequest) -> Soon[AckMessageResponse]:
         """Settle messages, each with a status of its own."""
         topic, group = checks.topic_of(request.topic), checks.group_of(request.group)
         client = self._clients.find(context.client_id)
@@ -51,7 +51,9 @@ class SettleCalls:
         self, group: str, topic: str, entry: AckMessageEntry, client: Client | None
     ) -> Soon[Status]:
         try:
-            receipt = self._receipt(group, topic, entry.message_id, entry.receipt_handle, client)
+            receipt = self._receipt(
+                group, topic, entry.message_id, entry.receipt_handle, client=client
+            )
             settled = self._backend.ack(group, topic, receipt)
             if client is not None:
                 client.in_hand.remove(group, topic, entry.message_id, receipt)
@@ -64,13 +66,15 @@ class SettleCalls:
         return [consuming(request.topic, request.group)]
 
     async def change(
-        self, context: Context, request: ChangeInvisibleDurationRequest
+        self, context: Caller, request: ChangeInvisibleDurationRequest
     ) -> ChangeInvisibleDurationResponse:
         """Hide a message for another while; the new handle replaces the old one."""
         topic, group = checks.topic_of(request.topic), checks.group_of(request.group)
         invisible_ms = checks.invisible_ms(request.invisible_duration)
         client = self._clients.find(context.client_id)
-        receipt = self._receipt(group, topic, request.message_id, request.receipt_handle, client)
+        receipt = self._receipt(
+            group, topic, request.message_id, request.receipt_handle, client=client
+        )
         changed = await awaited(
             self._backend.change(group, topic, receipt, invisible_ms=invisible_ms)
         )
@@ -82,11 +86,13 @@ class SettleCalls:
         """The group consumes the topic."""
         return [consuming(request.topic, request.group)]
 
-    async def forward(self, context: Context, request: ForwardRequest) -> StatusResponse:
+    async def forward(self, context: Caller, request: ForwardRequest) -> StatusResponse:
         """Put a message to the dead letters."""
         topic, group = checks.topic_of(request.topic), checks.group_of(request.group)
         client = self._clients.find(context.client_id)
-        receipt = self._receipt(group, topic, request.message_id, request.receipt_handle, client)
+        receipt = self._receipt(
+            group, topic, request.message_id, request.receipt_handle, client=client
+        )
         if receipt.log_offset is None:
             raise Refusal(
                 Code.INVALID_RECEIPT_HANDLE, "the receipt handle has no commit log offset"
@@ -97,7 +103,7 @@ class SettleCalls:
         return StatusResponse(Status(Code.OK, "0"))
 
     def _receipt(
-        self, group: str, topic: str, message_id: str, text: str, client: Client | None
+        self, group: str, topic: str, message_id: str, text: str, *, client: Client | None
     ) -> ReceiptHandle:
         receipt = parse_receipt(text)
         if client is not None:

@@ -174,7 +174,7 @@ class Codec(Generic[M]):
                 if end > stop:
                     raise _broken(f"{size} bytes announced, {stop - at} there", at)
                 if field is not None:
-                    self._take(found, field, data, at, end)
+                    self._take(found, field, data, span=(at, end))
                 at = end
             elif wire == VARINT:
                 value, at = read_varint(data, at, stop)
@@ -191,7 +191,10 @@ class Codec(Generic[M]):
                 raise _broken(f"wire type {wire}", at)
         return self.kind(**found)
 
-    def _take(self, found: dict[str, Any], field: _Field, data: bytes, at: int, end: int) -> None:
+    def _take(
+        self, found: dict[str, Any], field: _Field, data: bytes, *, span: tuple[int, int]
+    ) -> None:
+        at, end = span
         if field.is_map:
             key, value = _pair(data, at, end)
             pairs = found.setdefault(field.name, {})

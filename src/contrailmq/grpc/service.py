@@ -24,6 +24,7 @@ from contrailmq.grpc.call import (
     Unary,
     UnaryHandler,
 )
+from contrailmq.grpc.caller import Caller, caller_of
 from contrailmq.grpc.calls_client import ClientCalls
 from contrailmq.grpc.calls_receive import ReceiveCalls
 from contrailmq.grpc.calls_route import Places, RouteCalls
@@ -32,7 +33,6 @@ from contrailmq.grpc.calls_settle import SettleCalls
 from contrailmq.grpc.checks import BODY_SIZE_MAX
 from contrailmq.grpc.clients import Client, ClientTable
 from contrailmq.grpc.codes import Refusal, status_of
-from contrailmq.grpc.context import Context, context_of
 from contrailmq.grpc.in_hand import FAILURES_MAX, Held, Key
 from contrailmq.grpc.protobuf import codec_of
 from contrailmq.grpc.settling import retry_ms
@@ -136,7 +136,7 @@ class Service:
         self,
         request_type: type[Q],
         answer_type: Callable[[m.Status], A],
-        serve: Callable[[Context, Q], Soon[A]],
+        serve: Callable[[Caller, Q], Soon[A]],
         needs: Callable[[Q], list[Need]],
     ) -> Unary:
         decode = codec_of(request_type).decode
@@ -158,7 +158,7 @@ class Service:
                 request = decode(data)
                 if access is not None:
                     access.check(call.metadata, call.peer, needs(request))
-                answer = serve(context_of(call), request)
+                answer = serve(caller_of(call), request)
             except GrpcError:
                 raise
             except RemoteProtocolError as error:
@@ -179,7 +179,7 @@ class Service:
         if self._access is not None:
             self._access.check(call.metadata, call.peer, self._receives.needs(request))
         try:
-            context = context_of(call)
+            context = caller_of(call)
         except Refusal as error:
             answer = m.ReceiveMessageResponse(status_of(error))
             await call.write(codec_of(m.ReceiveMessageResponse).encode(answer))

@@ -15,7 +15,7 @@ CLIENT_ID_LENGTH_MAX: Final = 1024
 
 
 @dataclass(slots=True)
-class Context:
+class Caller:
     """One call and the client that made it."""
 
     call: Call
@@ -37,8 +37,8 @@ class Context:
         return self.call.metadata.get(VERSION, "")
 
 
-def context_of(call: Call) -> Context:
-    """The context of a call; refuses one without a client id."""
+def caller_of(call: Call) -> Caller:
+    """The caller of a call; refuses one without a client id."""
     client_id = call.metadata.get(CLIENT_ID, "")
     if not client_id.strip():
         raise Refusal(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
@@ -47,4 +47,4 @@ def context_of(call: Call) -> Context:
             Code.BAD_REQUEST,
             f"client id of {len(client_id)} characters, at most {CLIENT_ID_LENGTH_MAX}",
         )
-    return Context(call, client_id)
+    return Caller(call, client_id)
