@@ -28,6 +28,7 @@ from contrailmq.controller.app import Controller
 from contrailmq.controller.settings import ControllerSettings
 from contrailmq.errors import ConfigError
 from contrailmq.lifecycle import running
+from contrailmq.metrics.settings import MetricsSettings
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import Configuration, NameServerSettings
 from contrailmq.net.loop import run
@@ -37,6 +38,7 @@ from contrailmq.security.files import AccountFiles
 from contrailmq.security.first_start import Secured, secure
 from contrailmq.settings import read_file
 from contrailmq.store.layout import Layout
+from contrailmq.up_metrics import add_defaults, beside, child_keys, shown
 from contrailmq.up_replicas import ReplicaProcesses, await_end, keep_running, ready_address
 from contrailmq.usage import CommandParser, listen_fault, port, whole
 
@@ -121,6 +123,8 @@ class Cluster:
                 client_settings=self._conf.client,
                 config_path=self._config_path,
                 tls=own_calls(self._conf.tls),
+                metrics=self._conf.metrics,
+                beside=beside(self._conf.metrics, self._names.figures, self._namesrv_address),
             )
             self._broker = await self._stack.enter_async_context(broker)
         except BaseException:
@@ -150,8 +154,9 @@ def local_cluster(directory: str, properties: Mapping[str, str]) -> Cluster:
 
 @asynccontextmanager
 async def _name_server(
-    host: str, port: int, kv_config_path: str, *, conf: BrokerConf, config_path: str | None
-) -> AsyncIterator[tuple[NameServer, str]]:
+    host: str, port: int, kv_config_path: str, *,
+    conf: BrokerConf, config_path: str | None, metrics: MetricsSettings | None = None,
+) -> AsyncIterator[tuple[NameServer, str]]:  # fmt: skip
     """A name server that guards itself as its broker does."""
     settings = NameServerSettings(
         bind_address=host,
@@ -164,7 +169,9 @@ async def _name_server(
         home, root = os.environ.get("ROCKETMQ_HOME"), Layout(conf.store).root
         path = account_path(config_path, home, root, given=conf.broker.acl_file)
         accounts = AccountFiles(path)
-    configuration = Configuration(settings=settings, tls=conf.tls)
+    configuration = Configuration(
+        settings=settings, tls=conf.tls, metrics=metrics or MetricsSettings()
+    )
     server = NameServer(configuration, clock=SystemClock(), accounts=accounts)
     try:
         await server.start()
@@ -187,6 +194,7 @@ def _conf(options: argparse.Namespace) -> BrokerConf:
         properties["brokerIP1"] = host
     properties.setdefault("brokerName", "broker-a")
     properties.setdefault(SQL_FILTERS, "true")  # the commands' examples use them
+    add_defaults(properties, is_fixed=options.port != 0 and options.namesrv_port != 0)
     if options.port is not None:
         properties["listenPort"] = str(options.port)
     if options.store is not None:
@@ -250,7 +258,7 @@ async def _one(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> A
     async with cluster:
         yield (
             f"name server {cluster.namesrv_address}, broker {cluster.broker.address}, "
-            f"store {conf.store.root}"
+            f"store {conf.store.root}" + shown(cluster.broker.metrics_address)
         )
 
 
@@ -259,10 +267,9 @@ async def _many(conf: BrokerConf, options: argparse.Namespace, kv_path: str) -> 
     """The name server here, each broker in a process that ends with this one."""
     host, port = conf.broker.bind_address, options.namesrv_port
     config_path = None if options.config is None else str(options.config)
-    async with _name_server(host, port, kv_path, conf=conf, config_path=config_path) as (
-        server,
-        namesrv,
-    ):
+    async with _name_server(
+        host, port, kv_path, conf=conf, config_path=config_path, metrics=conf.metrics
+    ) as (server, namesrv):  # fmt: skip
         children: list[asyncio.subprocess.Process] = []
         commands: list[list[str]] = []
         addresses: list[str] = []
@@ -301,8 +308,9 @@ async def _replicated(
     host, root = conf.broker.bind_address, Layout(conf.store).root
     config_path = None if options.config is None else str(options.config)
     async with _name_server(
-        host, options.namesrv_port, kv_path, conf=conf, config_path=config_path
-    ) as (_, namesrv):
+        host, options.namesrv_port, kv_path,
+        conf=conf, config_path=config_path, metrics=conf.metrics,
+    ) as (_, namesrv):  # fmt: skip
         settings = ControllerSettings(
             bind_address=host, listen_port=0, ledger=f"{root}/controller.json"
         )
@@ -342,7 +350,7 @@ def _child_command(
     if options.config is not None:
         command += ["-c", str(options.config)]
     filters = (SQL_FILTERS, str(conf.broker.property_filter).lower())
-    for name, value in (filters, *options.settings):
+    for name, value in (filters, *options.settings, *child_keys(conf.metrics, number)):
         command += ["--set", f"{name}={value}"]
     return command
 

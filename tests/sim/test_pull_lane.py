@@ -141,7 +141,8 @@ def test_a_pull_that_waits_for_the_disk_keeps_nobody_else_waiting(tmp_path: Path
             await asyncio.sleep(15)
             waits = broker.parts.stats.find("GROUP_GET_LATENCY", "0@T@g")
             assert waits is not None
-            assert (waits.minute.sum, waits.minute.average) == (longest, longest)
+            # Two pulls got messages, one of them waited: the average is that of both.
+            assert (waits.minute.sum, waits.minute.average) == (longest, longest / 2)
 
     run(1, tmp_path, scenario)
 

@@ -11,6 +11,7 @@ from contrailmq._native.lanes.decided import LaneTopic
 from contrailmq._native.lanes.gate import Gate
 from contrailmq._native.lanes.held import Held
 from contrailmq._native.lanes.inputs import SendInputs
+from contrailmq._native.lanes.times import Times
 from contrailmq._native.store.follow import Follower
 from contrailmq._native.store.gather import Gatherer
 from contrailmq._native.store.log import LogWriter, Origin
@@ -96,6 +97,7 @@ def lane_inputs(log: LogWriter, gate: Gate | None = None) -> SendInputs:
         held=Held(host, 1 << 20),
         kept_size=-1,
         gate=gate,
+        times=Times(),
     )
 
 

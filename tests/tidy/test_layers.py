@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"errors"},
     "lifecycle": {"errors"},
     "usage": set(),
-    "metrics": {"errors", "clock", "settings"},
+    "metrics": {"errors", "clock", "settings", "version"},
     "_native": {"errors"},
     "protocol": {"errors", "_native"},
     "net": {"protocol", "_native", *BASE},
@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"client", "store", "protocol", "_native", *BASE},
     "pipelines": {"spark", "client", "admin", "store", "protocol", *BASE},
     "up_replicas": {*BASE},
-    "up": {"up_replicas", *SERVERS, "security", "store", "net", "protocol", *BASE},
+    "up_metrics": {*BASE},
+    "up": {"up_metrics", "up_replicas", *SERVERS, "security", "store", "net", "protocol", *BASE},
     "demo": {"up", "client", "admin", "spark", "pipelines", "protocol", *BASE},
     "main": {"errors", "version"},
 }

@@ -206,11 +206,20 @@ cdef extern from *:
         clock_gettime(CLOCK_REALTIME, &now);
         return (long long) now.tv_sec * 1000 + now.tv_nsec / 1000000;
     }
+    static long long contrail_monotonic_ns(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (long long) now.tv_sec * 1000000000 + now.tv_nsec;
+    }
     """
     long long contrail_wall_ms() noexcept
+    long long contrail_monotonic_ns() noexcept
 
 cdef inline long long wall_ms() noexcept:
     return contrail_wall_ms()
+
+cdef inline long long monotonic_ns() noexcept:
+    return contrail_monotonic_ns()
 
 cdef extern from *:
     """

@@ -123,3 +123,8 @@ def write_at(fd: int, data: Any, size: int, position: int) -> int:
 def wall_ms() -> int:
     """Wall-clock milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def monotonic_ns() -> int:
+    """Nanoseconds of a clock that is never set; only differences mean something."""
+    return time.monotonic_ns()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import random
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
@@ -22,9 +23,11 @@ from contrailmq.broker.handlers.admin import admin_handlers
 from contrailmq.broker.handlers.replication import replica_guards, replication_handlers
 from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
+from contrailmq.broker.identifying import FAST_PORT_OFFSET, identify
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.keeping import keep_tables, restore_topics
 from contrailmq.broker.lanes.send import BrokerLane
+from contrailmq.broker.metrics.telling import BrokerTelling
 from contrailmq.broker.parts import Parts, Tables, build_lane, build_parts
 from contrailmq.broker.replicating import (
     build_replication,
@@ -39,6 +42,8 @@ from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.ha.settings import HaSettings
 from contrailmq.lifecycle import running
+from contrailmq.metrics.settings import MetricsSettings
+from contrailmq.metrics.told import Told
 from contrailmq.net.budget import MemoryBudget
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.descriptors import Descriptors
@@ -47,7 +52,6 @@ from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.server import Server
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.net.tls_settings import TlsSettings
-from contrailmq.protocol.hosts import host_bytes
 from contrailmq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from contrailmq.security.accounts import account_path
 from contrailmq.security.addresses import patterns_of
@@ -61,9 +65,6 @@ log = logging.getLogger(__name__)
 
 CLIENT_SCAN_S: Final = 10.0
 FIRST_REGISTRATION_S: Final = 3.0
-FAST_PORT_OFFSET: Final = 2
-HA_PORT_OFFSET: Final = 1
-FREE_PORT_TRIES: Final = 20
 
 
 class Broker:
@@ -83,8 +84,12 @@ class Broker:
         rng: random.Random | None = None,
         config_path: str | None = None,
         tls: TlsSettings | None = None,
+        metrics: MetricsSettings | None = None,
+        beside: Sequence[Told] = (),
     ) -> None:
         self._settings = completed(settings)
+        self._metrics = metrics or MetricsSettings()
+        self._beside = beside
         self._config_path = config_path
         self._store_settings = store_settings
         self._ha_settings = ha_settings or HaSettings()
@@ -101,6 +106,9 @@ class Broker:
         self._stack = AsyncExitStack()
         self._parts: Parts | None = None
         self._server: Server | None = None
+        self._servers: list[Server] = []
+        self.telling: BrokerTelling | None = None
+        self.metrics_address = ""
         self._lane: BrokerLane | None = None
         self.self_check: SelfCheck | None = None
         self.replication: Replication | None = None
@@ -161,7 +169,7 @@ class Broker:
 
     async def _start(self) -> None:
         stack = self._stack
-        identity = await self._identify()
+        identity = await identify(self._settings, self._network)
         store = Store(self._store_settings, files=self._files, clock=self._clock)
         await store.open()
         stack.push_async_callback(store.aclose)
@@ -193,7 +201,7 @@ class Broker:
         )
         replication.begin(self._store_settings.broker_role)
         stack.push_async_callback(replication.finish)
-        await self._listen(parts)
+        await self._listen(parts, replication)
         for part in (parts.polls, parts.filter_work, parts.pop):
             stack.callback(part.close)
         await stack.enter_async_context(run_replication(replication, parts.registration))
@@ -217,50 +225,10 @@ class Broker:
             ha=self._ha_settings,
             server=self._server_settings,
             client=self._client_settings,
+            metrics=self._metrics,
             version=VersionCounter(self._clock),
             path=self._config_path,
         )
-
-    async def _identify(self) -> Identity:
-        settings = self._settings
-        ip = settings.advertised_ip
-        try:
-            host_bytes(ip, 0)
-        except Exception as error:
-            raise ConfigError(
-                f"brokerIP1 = {ip!r}: expected an IP address, for example 127.0.0.1; "
-                "--host takes one too"
-            ) from error
-        port = settings.listen_port or await self._free_port()
-        return Identity(
-            cluster_name=settings.cluster_name,
-            broker_name=settings.broker_name,
-            broker_id=settings.broker_id,
-            address=f"{ip}:{port}",
-            ha_address=f"{settings.ha_ip}:{port + HA_PORT_OFFSET}",
-            store_host=host_bytes(ip, port),
-        )
-
-    async def _free_port(self) -> int:
-        """A port that is free together with its fast port; for tests and first steps."""
-        host = self._settings.bind_address
-        for _ in range(FREE_PORT_TRIES):
-            try:
-                probe = await self._network.listen(asyncio.Protocol, host, 0)
-            except OSError as error:
-                fault = listen_fault(error, host=host, port=0, option="--port")
-                raise ConfigError(fault) from error
-            probe.close()
-            await probe.wait_closed()
-            fast = probe.port - FAST_PORT_OFFSET
-            try:
-                second = await self._network.listen(asyncio.Protocol, host, fast)
-            except OSError:
-                continue
-            second.close()
-            await second.wait_closed()
-            return probe.port
-        raise ConfigError(f"no two free ports found in {FREE_PORT_TRIES} attempts")
 
     def _load(self, saving: Saving, tables: Tables, identity: Identity) -> None:
         load_tables(
@@ -332,7 +300,7 @@ class Broker:
         access = self._defences.access
         return found if access is None else guarded(found, access, parts)
 
-    async def _listen(self, parts: Parts) -> None:
+    async def _listen(self, parts: Parts, replication: Replication) -> None:
         check = self._defences.check
         dispatcher = Dispatcher(self.handlers(parts), check=check)
         self._lane = build_lane(parts, self._defences.gate)
@@ -363,8 +331,14 @@ class Broker:
                     fault += f" ({number} is the VIP port of a broker on {port}: two below it)"
                 raise ConfigError(fault) from error
             self._stack.push_async_callback(server.aclose)
-            if self._server is None:
-                self._server = server
+            self._servers.append(server)
+        self._server = self._servers[0]
+        telling = self.telling = BrokerTelling(
+            self._metrics, parts, replication, servers=self._servers, lane=self._lane, budget=budget
+        )
+        self.metrics_address = await self._stack.enter_async_context(
+            telling.run(self._plain, self._beside, parts.store.writeable_reason)
+        )
 
     async def _join_cluster(self, parts: Parts) -> None:
         assert self._server is not None

@@ -105,6 +105,7 @@ async def serve(
         client_settings=conf.client,
         config_path=path,
         tls=conf.tls,
+        metrics=conf.metrics,
     )
     loop.add_signal_handler(signal.SIGHUP, broker.reload)
     async with broker:

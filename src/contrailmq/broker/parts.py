@@ -116,14 +116,8 @@ def build_parts(
     live, clock = tables.live, tables.clock
     registration = Registration(client, tables.topics, identity=identity, live=live, clock=clock)
     wheel = StoreTimers(store)
-    wheel.on_delivered = tables.counters.put
-    putting = Putting(
-        store,
-        tables.counters,
-        timing=Timing(wheel, settings=lambda: store.settings, clock=clock, rng=rng),
-        message_size_max=store.settings.message_size_max,
-        delay_level_max=len(store.settings.delay_ms_by_level()),
-    )
+    wheel.on_delivered = tables.counters.put_timed
+    putting = _putting(tables, store, wheel, rng=rng)
     polls = LongPolls(loop, waiters_max=live.now.held_pulls_max)
     send = _send_handler(tables, putting, identity, saving=saving, rng=rng)
     pull = _pull_handler(tables, store, polls, putting=putting, identity=identity)
@@ -131,7 +125,10 @@ def build_parts(
         store, putting,
         delay_ms=store.settings.delay_ms_by_level(), store_host=identity.store_host, clock=clock,
     )  # fmt: skip
-    halves = HalfMessages(store, putting, tables.topics, identity=identity, clock=clock)
+    halves = HalfMessages(
+        store, putting, tables.topics,
+        identity=identity, tally=tables.counters.transactions, clock=clock,
+    )  # fmt: skip
     checks = TransactionChecks(
         halves,
         tables.offsets,
@@ -175,6 +172,23 @@ def build_parts(
         configuration=configuration,
         clock=clock,
         rng=rng,
+    )
+
+
+def _putting(tables: Tables, store: Store, wheel: StoreTimers, *, rng: random.Random) -> Putting:
+    timing = Timing(
+        wheel,
+        settings=lambda: store.settings,
+        tally=tables.counters.timers,
+        clock=tables.clock,
+        rng=rng,
+    )
+    return Putting(
+        store,
+        tables.counters,
+        timing=timing,
+        message_size_max=store.settings.message_size_max,
+        delay_level_max=len(store.settings.delay_ms_by_level()),
     )
 
 

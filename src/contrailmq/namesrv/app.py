@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
 from contrailmq.clock import Clock
 from contrailmq.errors import NetworkError
 from contrailmq.lifecycle import Tasks
+from contrailmq.metrics.settings import Exporter
 from contrailmq.namesrv.access import NameServerAccess
 from contrailmq.namesrv.files import read_newest
 from contrailmq.namesrv.handlers.brokers import Brokers
 from contrailmq.namesrv.handlers.config import Keeper, KvHandlers, OwnConfig
 from contrailmq.namesrv.handlers.topics import Topics
 from contrailmq.namesrv.kv import KvConfig
+from contrailmq.namesrv.metrics import NameServerFigures
 from contrailmq.namesrv.registration import Bounds, MinIdChange
 from contrailmq.namesrv.routes import Routes
 from contrailmq.namesrv.settings import Configuration, NameServerSettings
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.dispatch import Dispatcher, Handler
+from contrailmq.net.exporting import World, exporting
 from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.server import Server
 from contrailmq.net.tls import ServerTls, client_context
@@ -86,6 +90,11 @@ class NameServer:
             on_open=lambda connection: connection.on_close(self._brokers.connection_closed),
         )
         self._client = RemotingClient(clock=clock, network=network, rng=rng)
+        self.figures = NameServerFigures(self.routes, self._server, clock=clock)
+        self._metrics = configuration.metrics
+        self._world = World(clock=clock, network=network or AsyncioNetwork(), ready=lambda: None)
+        self._stack = AsyncExitStack()
+        self.metrics_address = ""
         self._tasks = Tasks()
         self._scan_timer: asyncio.TimerHandle | None = None
 
@@ -109,6 +118,11 @@ class NameServer:
             self._access.accounts.start()
             self._tasks.start(self._access.accounts.run(), name="accounts")
         await self._server.start(self._settings.bind_address, self._settings.listen_port)
+        if self._metrics.exporter is not Exporter.DISABLE:
+            told = self.figures.told(f"{self._settings.bind_address}:{self.port}")
+            self.metrics_address = await self._stack.enter_async_context(
+                exporting(self._metrics, [told], self._world)
+            )
         self._scan_later()
 
     def reload(self) -> None:
@@ -123,6 +137,7 @@ class NameServer:
         if self._scan_timer is not None:
             self._scan_timer.cancel()
             self._scan_timer = None
+        await self._stack.aclose()
         await self._server.aclose()
         await self._tasks.aclose()
         await self._client.aclose()

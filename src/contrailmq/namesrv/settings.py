@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contrailmq.errors import ConfigError
+from contrailmq.metrics.settings import MetricsSettings, read_metrics
 from contrailmq.net.settings import ServerSettings
 from contrailmq.net.tls_settings import TlsSettings, read_tls
 from contrailmq.security.addresses import AddressPatterns
@@ -196,11 +197,13 @@ class Configuration:
     server: ServerSettings = field(default_factory=ServerSettings)
     ignored: Mapping[str, str] = field(default_factory=dict)
     tls: TlsSettings = field(default_factory=TlsSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
     @classmethod
     def of(cls, properties: Mapping[str, str], *, strict: bool = False) -> Configuration:
         """Judge every key of a file; raises ConfigError."""
         used = keys_of(NameServerSettings) | keys_of(ServerSettings) | keys_of(TlsSettings)
+        used |= keys_of(MetricsSettings)
         for name in sorted(set(properties) - used):
             if name in IGNORED:
                 log.info("setting has no meaning here and is ignored: key=%s", name)
@@ -215,29 +218,34 @@ class Configuration:
             server=read(ServerSettings, properties),
             ignored={name: text for name, text in properties.items() if name in IGNORED},
             tls=read_tls(properties, config_path=settings.config_store_path or None),
+            metrics=read_metrics(properties),
         )
 
     def updated(self, properties: Mapping[str, str]) -> Configuration:
         """With new values of keys that may change while running; raises ConfigError."""
-        used = keys_of(NameServerSettings) | keys_of(ServerSettings)
+        used = keys_of(NameServerSettings) | keys_of(ServerSettings) | keys_of(MetricsSettings)
         for name, value in properties.items():
             if name not in used and name not in IGNORED:
                 raise ConfigError(f"{name}: no such setting")
             fault = value_fault(name, value)
             if fault is not None:
                 raise ConfigError(fault)
+        update(self.metrics, properties, live_only=True)  # refuses
         settings = update(self.settings, properties, live_only=True)
         server_only = {n: t for n, t in properties.items() if n not in keys_of(NameServerSettings)}
         server = update(self.server, server_only, live_only=True)
         _check(settings)
         kept = {name: text.strip(BLANKS) for name, text in properties.items() if name in IGNORED}
         ignored = {**self.ignored, **kept}
-        return Configuration(settings=settings, server=server, ignored=ignored, tls=self.tls)
+        return replace(self, settings=settings, server=server, ignored=ignored)
 
     def black_list(self) -> frozenset[str]:
         """The keys nobody may change over the wire."""
         listed = self.settings.config_black_list.split(";")
-        known = (*keys_of(NameServerSettings), *keys_of(ServerSettings), *IGNORED)
+        known = (
+            *keys_of(NameServerSettings), *keys_of(ServerSettings), *keys_of(MetricsSettings),
+            *IGNORED,
+        )  # fmt: skip
         guarded = (name for name in known if is_guarded(name))
         return frozenset(
             name.strip() for name in (*listed, *ALWAYS_BLACK, *guarded) if name.strip()
@@ -248,6 +256,7 @@ class Configuration:
         everything = {
             **IGNORED,
             **self.ignored,
+            **as_properties(self.metrics),
             **as_properties(self.tls),
             **as_properties(self.server),
             **as_properties(self.settings),

@@ -140,6 +140,11 @@ class Connection(asyncio.BufferedProtocol):
             return 0
         return self._inlet.held_size + self._outlet.waiting_size
 
+    @property
+    def in_flight(self) -> Sequence[int]:
+        """Its requests whose answers are to come, by lane."""
+        return self._inlet.serving.counts
+
     async def call(self, command: Command, *, timeout_s: float) -> Command:
         """Send a request and return its answer; raises a NetworkError. Sets ``command.opaque``."""
         if self._outlet is not None and self._outlet.is_paused:
@@ -171,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def reply(self, command: Command) -> None:
         """Answer a request its handler returned None for; a closed connection drops it."""
-        self._inlet.serving.release(command.opaque)
+        self._inlet.serving.release(command.opaque, command.code)
         self.send(reply_buffers(command))
 
     def send(self, buffers: Sequence[Buffer]) -> None:

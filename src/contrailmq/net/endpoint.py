@@ -11,6 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from contrailmq._native.net.turns import Turns
 from contrailmq.lifecycle import Tasks
 from contrailmq.net.budget import MemoryBudget
+from contrailmq.net.meter import Meter
 from contrailmq.net.noise import Noise
 from contrailmq.net.settings import Lane, Limits
 from contrailmq.net.watch import LoopWatch
@@ -96,6 +97,7 @@ class Endpoint(Generic[C]):
         self.view = memoryview(self.buffer)
         self._connections_max = connections_max
         self._on_open = on_open
+        self.meter: Meter | None = None  # hears of every request that went through a handler
         self.budget: MemoryBudget | None = None  # of a server's connections
         self.on_gone: Callable[[], None] | None = None  # a connection that was opened has ended
         self._turns: Turns | None = None

@@ -13,6 +13,7 @@ from contrailmq.net.descriptors import Descriptors
 from contrailmq.net.dispatch import Dispatcher
 from contrailmq.net.endpoint import Endpoint, FastLane
 from contrailmq.net.front import Front, Hosts, Porter
+from contrailmq.net.meter import Meter
 from contrailmq.net.network import AsyncioNetwork, Listener, Network
 from contrailmq.net.noise import Noise
 from contrailmq.net.settings import Lane, ServerSettings
@@ -87,6 +88,10 @@ class Server:
     def connection_count(self) -> int:
         """How many connections are open."""
         return len(self._endpoint.connections)
+
+    def measure(self, meter: Meter) -> None:
+        """Tell ``meter`` of every request from now on."""
+        self._endpoint.meter = meter
 
     async def start(self, host: str, port: int) -> None:
         """Listen; raises OSError when the address is taken. Port 0 lets the system choose."""

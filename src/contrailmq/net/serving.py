@@ -15,6 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from contrailmq.net.budget import Holder
 from contrailmq.net.endpoint import Buffer, Endpoint, Sender
+from contrailmq.net.meter import Result
 from contrailmq.net.settings import Lane
 from contrailmq.net.watch import HELD_S
 from contrailmq.net.wire import reply_buffers
@@ -37,10 +38,10 @@ class Serving(Generic[C]):
     __slots__ = (
         "_answered",
         "_connection",
-        "_counts",
         "_endpoint",
         "_held",
         "_limits",
+        "counts",
         "in_flight",
     )
 
@@ -48,8 +49,9 @@ class Serving(Generic[C]):
         self._endpoint = endpoint
         self._connection = connection
         self._limits = endpoint.limits.in_flight_max
-        self._counts = [0, 0, 0]
-        self._held: dict[int, Lane] = {}  # by opaque: somebody will call ``reply``
+        self.counts = [0, 0, 0]  # requests in flight, by lane
+        # By opaque, of requests for which ``reply`` will be called: lane, code, when it came.
+        self._held: dict[int, tuple[Lane, int, float]] = {}
         self._answered: int | None = None
         self.in_flight = 0
 
@@ -57,7 +59,7 @@ class Serving(Generic[C]):
         """Call the handler; an answer given at once is appended to ``out``."""
         is_oneway = bool(request.flag & ONEWAY_FLAG)
         lane = self._endpoint.lanes.get(request.code, Lane.ADMIN)
-        if self.in_flight and self._counts[lane] >= self._limits[lane]:
+        if self.in_flight and self.counts[lane] >= self._limits[lane]:
             if not is_oneway:
                 out.extend(reply_buffers(self._refusal(request, lane)))
             return
@@ -65,67 +67,86 @@ class Serving(Generic[C]):
         began = self._endpoint.now()
         result = self._endpoint.dispatcher(request, self._connection)
         took_s = self._endpoint.now() - began
+        meter = self._endpoint.meter
         if took_s >= HELD_S:
             size, peer = len(request.body), getattr(self._connection, "peer", "?")
             self._endpoint.watch.look(took_s, code=request.code, peer=peer, size=size)
         if isinstance(result, Command):
             if not is_oneway:
                 out.extend(reply_buffers(result))
+            if meter is not None:
+                kind = Result.ONEWAY if is_oneway else Result.SUCCESS
+                meter.served(request.code, result.code, took_s, kind)
         elif result is not None:
-            self._await_answer(request, result, lane)
+            self._await_answer(request, result, lane, began)
         elif not is_oneway and self._answered != request.opaque:
-            self._hold(request.opaque, lane)
+            self._hold(request, lane, began)
+        elif meter is not None:
+            kind = Result.ONEWAY if is_oneway else Result.SUCCESS
+            meter.served(request.code, ResponseCode.SUCCESS, took_s, kind)
 
-    def release(self, opaque: int) -> None:
-        """``reply`` was called for this request."""
-        lane = self._held.pop(opaque, None)
-        if lane is not None:
-            self._land(lane)
-        else:
+    def release(self, opaque: int, answer: int) -> None:
+        """``reply`` was called for this request, with an answer of this code."""
+        held = self._held.pop(opaque, None)
+        if held is None:
             self._answered = opaque
+            return
+        lane, code, began = held
+        self._land(lane)
+        if self._endpoint.meter is not None:
+            self._endpoint.meter.released(code, answer, self._endpoint.now() - began)
 
     def _refusal(self, request: Command, lane: Lane) -> Command:
         return request.refuse(
             ResponseCode.SYSTEM_BUSY,
-            f"[OVERLOAD]system busy: {self._counts[lane]} {lane.name.lower()} requests of this "
+            f"[OVERLOAD]system busy: {self.counts[lane]} {lane.name.lower()} requests of this "
             f"connection are in flight, at most {self._limits[lane]}",
         )
 
-    def _hold(self, opaque: int, lane: Lane) -> None:
-        if opaque not in self._held:  # a peer may use a number twice; it counts once
-            self._held[opaque] = lane
+    def _hold(self, request: Command, lane: Lane, began: float) -> None:
+        if request.opaque not in self._held:  # a peer may use a number twice; it counts once
+            self._held[request.opaque] = (lane, request.code, began)
             self._take_off(lane)
 
-    def _await_answer(self, request: Command, later: Later, lane: Lane) -> None:
+    def _await_answer(self, request: Command, later: Later, lane: Lane, began: float) -> None:
         self._take_off(lane)
         future = later if isinstance(later, asyncio.Future) else None
         if future is None:
             future = self._endpoint.tasks.start(_wait(later), name=f"code-{request.code}")
         self._endpoint.awaited[future] = None
-        future.add_done_callback(partial(self._answer, request, lane))
+        future.add_done_callback(partial(self._answer, request, lane, began))
 
-    def _answer(self, request: Command, lane: Lane, future: asyncio.Future[Command | None]) -> None:
+    def _answer(
+        self, request: Command, lane: Lane, began: float, future: asyncio.Future[Command | None]
+    ) -> None:
         self._land(lane)
         self._endpoint.awaited.pop(future, None)
+        result = Result.ONEWAY if request.flag & ONEWAY_FLAG else Result.SUCCESS
         if future.cancelled():
+            result = Result.CANCELLED
             reply: Command | None = request.refuse(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "the server is stopping"
             )
         else:
             error = future.exception()
+            result = result if error is None else Result.FAILED
             failure = self._endpoint.dispatcher.failure
             reply = future.result() if error is None else failure(request, error)
         if reply is not None and not request.flag & ONEWAY_FLAG:
             self._connection.send(reply_buffers(reply))
+        if self._endpoint.meter is not None:
+            took_s = self._endpoint.now() - began
+            answer = ResponseCode.SUCCESS if reply is None else reply.code
+            self._endpoint.meter.served(request.code, answer, took_s, result)
 
     def _take_off(self, lane: Lane) -> None:
-        self._counts[lane] += 1
+        self.counts[lane] += 1
         self.in_flight += 1
         if not self.in_flight % HELD_LOOK and self._endpoint.budget is not None:
             self._endpoint.budget.stir(self._connection)
 
     def _land(self, lane: Lane) -> None:
-        self._counts[lane] -= 1
+        self.counts[lane] -= 1
         self.in_flight -= 1
 
 

@@ -24,6 +24,7 @@ from typing import Final
 
 from contrailmq.errors import StoreClosed, StoreError
 from contrailmq.lifecycle import uninterrupted
+from contrailmq.metrics.model import Histogram
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import PAGE, CommitLog
 from contrailmq.store.derive import Derivation
@@ -33,6 +34,9 @@ from contrailmq.store.settings import StoreSettings
 from contrailmq.store.syncing import sync_all
 
 log = logging.getLogger(__name__)
+SYNC_BOUNDS_S: Final = (
+    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10,
+)  # fmt: skip
 SYNC_THREADS: Final = 4  # for queues; what is synced together shares the disk's own flushes
 SYNC_MANY: Final = 32  # files; fewer are not worth it
 SHORTAGE: Final = (errno.EMFILE, errno.ENFILE)  # of descriptors: no failure of the disk
@@ -77,7 +81,7 @@ class LogFlush:
         self._wake = asyncio.Event()
         self._thorough_at = 0.0
         self._turn = asyncio.Lock()  # one flush at a time, and none while the log is cut
-        self.wait_s_max = 0.0  # the longest anybody waited for the disk
+        self.times = Histogram(SYNC_BOUNDS_S)  # of syncs of the log
         self.on_flushed: Callable[[int], None] = lambda offset: None
 
     def wake(self) -> None:
@@ -106,7 +110,9 @@ class LogFlush:
             if target > self._log.flushed_offset:
                 store_ms = self._log.writer.store_ms
                 work = partial(sync_all, segments)
+                began = asyncio.get_running_loop().time()
                 await blocking(self._executor, work, fence=self._fence, what="flush of the log")
+                self.times.add(asyncio.get_running_loop().time() - began)
                 self._advance(target, store_ms)
         self._thorough_at = asyncio.get_running_loop().time()
 

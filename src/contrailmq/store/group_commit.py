@@ -33,7 +33,6 @@ from contrailmq.store.syncing import Syncer
 class _Waiter(NamedTuple):
     end_offset: int
     done: Callable[[Outcome], None]
-    began: float
     deadline: float
 
 
@@ -57,6 +56,7 @@ class GroupCommit(LogFlush):
         self._syncer: Syncer | None = None  # while the service runs
         self._is_held = False  # no order may be given
         self._idle: asyncio.Future[None] | None = None  # set when the last order has ended
+        self._began = 0.0  # when the order under way was given
         self._is_begun = False  # an order is given, or about to be at the end of this turn
         self._error: Exception | None = None
         self._failed: asyncio.Future[None] | None = None
@@ -76,9 +76,8 @@ class GroupCommit(LogFlush):
             done(True)
         else:
             loop = asyncio.get_running_loop()
-            began = loop.time()
-            deadline = began + self.settings.sync_flush_timeout_ms / 1000
-            self._waiters.append(_Waiter(end_offset, done, began, deadline))
+            deadline = loop.time() + self.settings.sync_flush_timeout_ms / 1000
+            self._waiters.append(_Waiter(end_offset, done, deadline))
             if self._timer is None:
                 self._timer = loop.call_at(deadline, self._expire)
             self.wake()
@@ -136,6 +135,7 @@ class GroupCommit(LogFlush):
             if self._fence.reason is not None:  # a write failed: the service ends with it
                 self._give_up()
             return
+        self._began = asyncio.get_running_loop().time()
         syncer.begin(segments, partial(self._end, target, self._log.writer.store_ms))
 
     def _write(self) -> None:
@@ -148,6 +148,7 @@ class GroupCommit(LogFlush):
     def _end(self, target: int, store_ms: int, error: Exception | None) -> None:
         """An order was carried out, or failed: then nothing is ever certain again."""
         self._is_begun = False
+        self.times.add(asyncio.get_running_loop().time() - self._began)
         try:
             if error is not None:
                 raise error
@@ -186,8 +187,6 @@ class GroupCommit(LogFlush):
     def _settle(self) -> None:
         flushed = self._log.flushed_offset
         waiters, self._waiters = self._waiters, deque()
-        if waiters and waiters[0].end_offset <= flushed:
-            self._note_wait(waiters[0])
         for waiter in waiters:
             if waiter.end_offset <= flushed:
                 waiter.done(True)
@@ -201,14 +200,9 @@ class GroupCommit(LogFlush):
         loop = asyncio.get_running_loop()
         self._timer = None
         while self._waiters and self._waiters[0].deadline <= loop.time():
-            self._note_wait(self._waiters[0])
             self._waiters.popleft().done(False)
         if self._waiters and self._timer is None:
             self._timer = loop.call_at(self._waiters[0].deadline, self._expire)
-
-    def _note_wait(self, first: _Waiter) -> None:
-        """The one that waited longest is done."""
-        self.wait_s_max = max(self.wait_s_max, asyncio.get_running_loop().time() - first.began)
 
     def _fail_waiters(self, error: StoreClosed) -> None:
         if self._timer is not None:

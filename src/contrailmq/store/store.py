@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from contrailmq.clock import Clock
 from contrailmq.errors import DiskFull, StoreClosed
+from contrailmq.metrics.model import Histogram
 from contrailmq.store.ahead import Ahead
 from contrailmq.store.certainty import BothWaits, Outcome, Replicas
 from contrailmq.store.checkpoint import Checkpoint
@@ -382,9 +383,9 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
         self._flush.settings = self._queue_flush.settings = self._commit.settings = settings
 
     @property
-    def wait_s_max(self) -> float:
-        """The longest a message waited for the disk (synchronous flush); 0 when none did."""
-        return self._flush.wait_s_max
+    def sync_times(self) -> Histogram:
+        """How long syncs of the log took, in seconds."""
+        return self._flush.times
 
     @property
     def on_readable(self) -> Callable[[str, int, int], None]:

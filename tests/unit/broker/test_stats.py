@@ -57,7 +57,8 @@ def test_reads_and_send_backs_are_counted_by_group() -> None:
 def test_the_latency_of_reads_is_what_they_waited_for_the_disk() -> None:
     counters, stats = _stats()
     counters.got("G", "T", 2, count=32, size=3200)
-    counters.got("H", "T", 2, count=32, size=3200)
+    for _ in range(4):  # two of them wait for the disk, two find all in memory
+        counters.got("H", "T", 2, count=32, size=3200)
     counters.waited("H", "T", 2, milliseconds=30)
     counters.waited("H", "T", 2, milliseconds=10)
     stats.sample(SAMPLE_INTERVAL_MS)
@@ -65,7 +66,10 @@ def test_the_latency_of_reads_is_what_they_waited_for_the_disk() -> None:
     assert memory is not None
     assert memory.minute.sum == 0
     assert disk is not None
-    assert (disk.minute.sum, disk.minute.average) == (40, 20.0)
+    assert (disk.minute.sum, disk.minute.average) == (40, 10.0)
+    given = stats.find("GROUP_GET_NUMS", "T@H")
+    assert given is not None
+    assert (given.minute.sum, given.minute.average) == (128, 32.0)  # of one pull
     assert counters.wait_ms_max == 30
     assert stats.find("GROUP_GET_LATENCY", "1@T@G") is None
     counters.forget_group("H")

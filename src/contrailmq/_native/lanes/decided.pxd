@@ -6,7 +6,7 @@ from contrailmq._native.sql cimport SqlProgram
 from contrailmq._native.store.gather cimport LogView
 from contrailmq._native.store.queues cimport QueueWriter
 
-cdef int _UNIT
+cdef int _UNIT, _SIZE_STEPS
 
 
 @cython.final
@@ -19,9 +19,14 @@ cdef class LaneTopic:
     cdef readonly long long queue_count
     cdef long long[::1] counts
     cdef long long[::1] sizes
+    cdef long long[::1] calls
+    cdef long long[::1] spread
     cdef public bint is_touched
 
+    @cython.locals(count=cython.longlong, size=cython.longlong, calls=cython.longlong)
     cpdef tuple take(self, Py_ssize_t queue_id)
+
+    cpdef list take_spread(self)
 
 
 @cython.final

@@ -16,6 +16,7 @@ from contrailmq._native.store.queues import QueueWriter
 Bytes = bytes | bytearray | memoryview
 
 _UNIT = 20
+_SIZE_STEPS = 7
 
 
 class LaneTopic:
@@ -30,14 +31,24 @@ class LaneTopic:
         self.queue_count = queue_count
         self.counts = memoryview(bytearray(8 * queue_count or 8)).cast("q")
         self.sizes = memoryview(bytearray(8 * queue_count or 8)).cast("q")
+        self.calls = memoryview(bytearray(8 * queue_count or 8)).cast("q")
+        self.spread = memoryview(bytearray(8 * _SIZE_STEPS)).cast("q")
         self.is_touched = False
 
-    def take(self, queue_id: int) -> tuple[int, int]:
-        """Return the messages and bytes put into a queue since the last call."""
-        count, size = self.counts[queue_id], self.sizes[queue_id]
+    def take(self, queue_id: int) -> tuple[int, int, int]:
+        """Return the messages, bytes and requests put into a queue since the last call."""
+        count, size, calls = self.counts[queue_id], self.sizes[queue_id], self.calls[queue_id]
         self.counts[queue_id] = 0
         self.sizes[queue_id] = 0
-        return count, size
+        self.calls[queue_id] = 0
+        return count, size, calls
+
+    def take_spread(self) -> list[int]:
+        """Return the messages put since the last call, by their size."""
+        found = list(self.spread)
+        for step in range(_SIZE_STEPS):
+            self.spread[step] = 0
+        return found
 
 
 class LaneQueue:

@@ -1,10 +1,11 @@
 import cython
 
-from contrailmq._native cimport names, raw
+from contrailmq._native cimport names, raw, system
 from contrailmq._native.lanes.answers cimport AnswerParts, AnswerWriter
 from contrailmq._native.lanes.decided cimport LanePlan, LaneQueue
 from contrailmq._native.lanes.fields cimport PullFields
 from contrailmq._native.lanes.gate cimport Gate
+from contrailmq._native.lanes.times cimport Times
 from contrailmq._native.net.request cimport RequestScan
 from contrailmq._native.store.gather cimport Gatherer, Limits
 
@@ -22,6 +23,7 @@ cdef class PullLane:
     cdef readonly dict plans
     cdef readonly int ended
     cdef readonly long long answered
+    cdef readonly Times times
     cdef RequestScan scan
     cdef AnswerWriter head
     cdef object _owner
@@ -38,8 +40,11 @@ cdef class PullLane:
 
     cpdef int release(self) except -1
 
-    @cython.locals(found=cython.int, data="const unsigned char*", given=cython.Py_ssize_t)
+    @cython.locals(began_ns=cython.longlong, answered=cython.longlong)
     cpdef Py_ssize_t run(self, object buffer, Py_ssize_t start, Py_ssize_t end, list out) except -1
+
+    @cython.locals(found=cython.int, data="const unsigned char*", given=cython.Py_ssize_t)
+    cdef Py_ssize_t _run(self, Py_ssize_t start, Py_ssize_t end, list out) except -1
 
     @cython.locals(scan=RequestScan, fields=PullFields, wanted=cython.int, plan=LanePlan)
     cdef bint _take(self, const unsigned char* data, list out) except -1

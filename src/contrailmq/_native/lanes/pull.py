@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from contrailmq._native import names, raw
+from contrailmq._native import names, raw, system
 from contrailmq._native.hosts import PullCounters, PullHost
 from contrailmq._native.lanes.answers import AnswerParts, AnswerWriter
 from contrailmq._native.lanes.decided import LanePlan, LaneQueue
 from contrailmq._native.lanes.fields import PullFields
 from contrailmq._native.lanes.gate import Gate
+from contrailmq._native.lanes.times import Times
 from contrailmq._native.net.request import RequestScan
 from contrailmq._native.store.gather import Gatherer, Limits
 
@@ -61,6 +62,7 @@ class PullLane:
         self.plans: dict[bytes, LanePlan] = {}
         self.ended = MORE
         self.answered = 0
+        self.times = Times()
         self.scan = RequestScan()
         self.head = AnswerWriter(_HEAD_SIZE, b"")
         self._owner: Any = None
@@ -93,6 +95,14 @@ class PullLane:
             self._buffer_size = len(buffer)
         if start < 0 or end > self._buffer_size:
             raise ValueError("range outside the buffer")
+        began_ns = system.monotonic_ns()
+        answered = self.answered
+        start = self._run(start, end, out)
+        if self.answered != answered:
+            self.times.add(system.monotonic_ns() - began_ns, self.answered - answered)
+        return start
+
+    def _run(self, start: int, end: int, out: list[Bytes]) -> int:
         data = raw.at_address(self._buffer)
         given = 0
         while True:
@@ -249,6 +259,7 @@ class PullLane:
         plan.pulls[queue_id] = following
         queue.tally[0] += self.gatherer.count
         queue.tally[1] += self.gatherer.total
+        queue.tally[2] += 1
         self.counters.got_found += 1
         self.counters.got_total += self.gatherer.count
 

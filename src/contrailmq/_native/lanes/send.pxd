@@ -1,17 +1,19 @@
 import cython
 
-from contrailmq._native cimport names, raw
+from contrailmq._native cimport names, raw, system
 from contrailmq._native.lanes.answers cimport AnswerParts, AnswerWriter
 from contrailmq._native.lanes.decided cimport LaneTopic
 from contrailmq._native.lanes.fields cimport SendFields, SendProperties
 from contrailmq._native.lanes.gate cimport Gate
 from contrailmq._native.lanes.held cimport Held
+from contrailmq._native.lanes.times cimport Times
 from contrailmq._native.net.request cimport RequestScan
 from contrailmq._native.store.follow cimport Follower
 from contrailmq._native.store.log cimport LogWriter, Origin
 from contrailmq._native.store.queues cimport QueueWriter
 
 cdef int _SEND_V2, _ANSWER_SIZE, _OUT_SIZE, _TEXT_SIZE, _ONEWAY, _FRAMES_SIZE_MIN
+cdef int _SIZE_0, _SIZE_1, _SIZE_2, _SIZE_3, _SIZE_4, _SIZE_5
 cdef int _MORE, _OTHER, _FULL, _HAS_KEY, _NO_WAIT, _SPECIAL
 
 
@@ -38,6 +40,8 @@ cdef class SendLane:
     cdef readonly bint waits
     cdef readonly int ended
     cdef readonly long long taken
+    cdef readonly long long served
+    cdef readonly Times times
     cdef object _owner
     cdef const unsigned char[::1] _buffer
     cdef Py_ssize_t _buffer_size
@@ -63,7 +67,10 @@ cdef class SendLane:
 
     cdef int _use(self, object buffer) except -1
 
-    @cython.locals(position=cython.Py_ssize_t, before_ms=cython.longlong, origin=Origin)
+    @cython.locals(
+        position=cython.Py_ssize_t, before_ms=cython.longlong, origin=Origin,
+        began_ns=cython.longlong, served=cython.longlong,
+    )
     cdef Py_ssize_t _serve(self, Py_ssize_t start, Py_ssize_t end, object peer, list out) except -1
 
     @cython.locals(found=cython.int, data="const unsigned char*")
@@ -89,3 +96,6 @@ cdef class SendLane:
 
     @cython.locals(queue_id=cython.Py_ssize_t)
     cdef int _note(self, LaneTopic entry, long long count, long long size) except -1
+
+
+cdef int _size_step(long long size) noexcept

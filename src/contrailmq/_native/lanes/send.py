@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from contrailmq._native import names, raw
+from contrailmq._native import names, raw, system
 from contrailmq._native.hosts import LanePeer, SendHost
 from contrailmq._native.lanes.answers import AnswerWriter
 from contrailmq._native.lanes.decided import LaneTopic
@@ -33,6 +33,7 @@ from contrailmq._native.lanes.fields import (
     SendProperties,
 )
 from contrailmq._native.lanes.inputs import SendInputs
+from contrailmq._native.lanes.times import Times
 from contrailmq._native.net.request import RequestScan
 from contrailmq._native.store.log import Origin
 from contrailmq._native.store.queues import QueueWriter
@@ -45,6 +46,13 @@ _OUT_SIZE = 262144
 _TEXT_SIZE = 65536
 _ONEWAY = 2
 _FRAMES_SIZE_MIN = 64  # shorter than any send
+# The bounds of rocketmq_message_size.
+_SIZE_0 = 1024
+_SIZE_1 = 4096
+_SIZE_2 = 524288
+_SIZE_3 = 1048576
+_SIZE_4 = 2097152
+_SIZE_5 = 4194304
 _SPECIAL = IS_ACTED_ON | IS_ODD | IS_KEY_ODD
 
 # Why a run ended.
@@ -62,7 +70,8 @@ class SendLane:
     """Turns the sends of a read into records and answers.
 
     ``is_open``: it takes messages.  ``waits``: answers wait until the host says so.  ``taken``
-    counts the messages it has stored.
+    counts the messages it has stored, ``served`` the requests.  ``times`` are those of requests
+    whose answers do not wait.
     """
 
     def __init__(self, host: SendHost, inputs: SendInputs) -> None:
@@ -90,6 +99,8 @@ class SendLane:
         self.waits = False
         self.ended = _MORE
         self.taken = 0
+        self.served = 0
+        self.times: Times = inputs.times
         self._owner: Any = None
         self._buffer: Bytes = bytes(1)
         self._buffer_size = 0
@@ -179,6 +190,8 @@ class SendLane:
         origin = peer.lane_state
         if origin is None:
             origin = self.host.origin(peer)
+        began_ns = system.monotonic_ns()
+        served = self.served
         before_ms = self.log.store_ms
         self.log.store_ms = self.now_ms()
         self.answers.end = 0  # what an error kept from leaving belongs to another connection
@@ -197,6 +210,8 @@ class SendLane:
                 break
             start = position
             position = self._take(start, end, origin)
+        if not self.waits:
+            self.times.add(system.monotonic_ns() - began_ns, self.served - served)
         return position
 
     def _take(self, start: int, end: int, origin: Origin) -> int:
@@ -209,6 +224,7 @@ class SendLane:
             self.ended = _OTHER
             if found < 0 or not self._take_one(data, origin):
                 return start
+            self.served += 1
             start = self.scan.frame_end
 
     def _take_one(self, data: Any, origin: Origin) -> bool:
@@ -314,7 +330,24 @@ class SendLane:
         queue_id = self.fields.queue_id
         entry.counts[queue_id] += count
         entry.sizes[queue_id] += size
+        entry.calls[queue_id] += 1
+        entry.spread[_size_step(size if count == 1 else size // count)] += count
         if not entry.is_touched:
             entry.is_touched = True
             self.touched.append(entry)
         self.taken += count
+
+
+def _size_step(size: int) -> int:
+    """Which bucket of ``message_size`` a record belongs to."""
+    if size <= _SIZE_0:
+        return 0
+    if size <= _SIZE_1:
+        return 1
+    if size <= _SIZE_2:
+        return 2
+    if size <= _SIZE_3:
+        return 3
+    if size <= _SIZE_4:
+        return 4
+    return 5 if size <= _SIZE_5 else 6

@@ -18,6 +18,7 @@ from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.tables.versions import VersionCounter
 from contrailmq.errors import ConfigError, NoPermission
 from contrailmq.ha.settings import HaSettings
+from contrailmq.metrics.settings import MetricsSettings
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.settings import (
     BLANKS,
@@ -46,6 +47,7 @@ _COMPONENTS: Final[tuple[type[Any], ...]] = (
     HaSettings,
     ServerSettings,
     ClientNetSettings,
+    MetricsSettings,
 )
 
 
@@ -70,6 +72,7 @@ class Configuration:
         ha: HaSettings,
         server: ServerSettings,
         client: ClientNetSettings,
+        metrics: MetricsSettings | None = None,
         version: VersionCounter,
         path: str | None = None,
     ) -> None:
@@ -78,6 +81,7 @@ class Configuration:
         self._ha = ha
         self._server = server
         self._client = client
+        self._metrics = metrics or MetricsSettings()
         self._remembered: dict[str, str] = {}
         self.version = version
         self.path = path
@@ -87,6 +91,7 @@ class Configuration:
         """Everything that is used, and what was set without being used, by key."""
         merged = self._remembered | FIXED
         for settings in (
+            self._metrics,
             self._client,
             self._server,
             self._ha,
@@ -121,7 +126,7 @@ class Configuration:
         ignored = sorted(name for name in properties if name not in used and name not in FIXED)
         if len(self._remembered) + len(ignored) > REMEMBERED_MAX:
             raise ConfigError(f"more than {REMEMBERED_MAX} keys without effect")
-        for settings in (self._client, self._server, self._ha, self._live.now):
+        for settings in (self._metrics, self._client, self._server, self._ha, self._live.now):
             update(settings, changed, live_only=True)  # all are judged before any is used
         store = update(self._store.settings, changed, live_only=True)
         if store != self._store.settings:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from contrailmq.broker.config.settings import BrokerSettings, completed, judge_keys
 from contrailmq.errors import ConfigError
 from contrailmq.ha.settings import HaSettings
+from contrailmq.metrics.settings import MetricsSettings, read_metrics
 from contrailmq.net.settings import ClientNetSettings, ServerSettings
 from contrailmq.net.tls_settings import TlsSettings, read_tls
 from contrailmq.protocol.names import MASTER_ID
@@ -26,6 +27,7 @@ COMPONENTS: Final[tuple[type[Any], ...]] = (
     ServerSettings,
     ClientNetSettings,
     TlsSettings,
+    MetricsSettings,
 )
 IMPORTANT_KEYS: Final = (  # what mqbroker -m prints
     "namesrvAddr",
@@ -55,11 +57,13 @@ class BrokerConf:
     server: ServerSettings
     client: ClientNetSettings
     tls: TlsSettings = field(default_factory=TlsSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
     def properties(self) -> dict[str, str]:
         """Everything that is used, by RocketMQ's keys, sorted."""
         merged: dict[str, str] = {}
         for settings in (
+            self.metrics,
             self.tls,
             self.client,
             self.server,
@@ -102,6 +106,7 @@ def read_conf(
         server=read(ServerSettings, properties),
         client=read(ClientNetSettings, properties),
         tls=read_tls(properties, config_path=config_path),
+        metrics=read_metrics(properties),
     )
 
 

@@ -67,7 +67,8 @@ _BROKER_KEYS: Final = """
     rocksDBCompactionIntervalHours sendHeartbeatTimeoutMillis sendMessageThreadPoolNums
     sendThreadPoolQueueCapacity serverLoadBalancerEnable shortPollingTimeMills skipPreOnline
     slaveReadEnable splitMetadataSize splitRegistrationSize startAcceptSendRequestTimeStamp
-    storeReplyMessageEnable subscriptionExpiredTimeout syncBrokerMemberGroupPeriod
+    storeReplyMessageEnable subscriptionExpiredTimeout suppressMinValueMetrics
+    syncBrokerMemberGroupPeriod
     syncBrokerMetadataPeriod syncControllerMetadataPeriod topicConfigVersionStep traceOn
     traceTopicEnable transactionCheckInterval transactionCheckMax
     transactionMetricFlushInterval transactionOpBatchInterval transactionOpMsgMaxSize

@@ -96,7 +96,8 @@ class SendMessageBack:
         if request.version >= V3_4_9 and header.max_reconsume_times is not None:
             limit = header.max_reconsume_times
         level = header.delay_level
-        if record.reconsume_times >= limit or level < 0:
+        is_dead = record.reconsume_times >= limit or level < 0
+        if is_dead:
             topic = self._writeable_topic(dlq_topic(header.group), 1)
             queue_id = 0
             properties[PROPERTY_DELAY] = "0"
@@ -105,7 +106,10 @@ class SendMessageBack:
             properties[PROPERTY_DELAY] = str(level)
         message = self._again(record, topic, queue_id)
         self._putting.put(self._putting.arrange(message, properties))
-        self._counters.sent_back(header.group, header.origin_topic or record.topic)
+        origin = header.origin_topic or record.topic
+        self._counters.sent_back(header.group, origin)
+        if is_dead:
+            self._counters.dead(header.group, origin)
         return request.reply()
 
     def _writeable_topic(self, topic: str, queue_nums: int) -> str:

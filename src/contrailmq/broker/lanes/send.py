@@ -13,6 +13,7 @@ certain.  Then those of one turn of the loop wait together for the last record o
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -78,6 +79,8 @@ class BrokerLane:
         self._gate = gate
         self._writer = store.log.writer
         self._accept_ms = 0
+        self._held_at = 0.0  # when the first answer of this turn was held
+        self._noted = 0  # requests whose times are counted, or about to be
         self._held = Held(self, HELD_SIZE_MAX)
         inputs = SendInputs(
             log=self._writer,
@@ -93,9 +96,10 @@ class BrokerLane:
             held=self._held,
             kept_size=READ_SIZE,
             gate=gate,
+            times=counters.send_times,
         )
         self.sends = SendLane(self, inputs)
-        self.batches = BatchLane(self, inputs)
+        self.batches = BatchLane(self, replace(inputs, times=counters.batch_times))
         counters.before_read = self.settle
 
     @property
@@ -171,23 +175,36 @@ class BrokerLane:
         for entry in (*self.sends.take_touched(), *self.batches.take_touched()):
             topic = entry.topic.decode()
             for queue_id in range(entry.queue_count):
-                count, size = entry.take(queue_id)
+                count, size, calls = entry.take(queue_id)
                 if count:
-                    self._counters.put(topic, queue_id, count=count, size=size)
+                    self._counters.put_run(topic, queue_id, count=count, size=size, calls=calls)
+            self._counters.put_sizes(topic, entry.take_spread())
 
     def held(self) -> None:
         """An answer is held, the first of this turn of the loop."""
-        asyncio.get_running_loop().call_soon(self._wait)
+        loop = asyncio.get_running_loop()
+        self._held_at = loop.time()
+        loop.call_soon(self._wait)
 
     def _wait(self) -> None:
         group = self._held.take()
-        self._store.when_flushed(self._writer.end_offset(), partial(self._release, group))
+        served = self.sends.served + self.batches.served
+        count, self._noted = served - self._noted, served
+        released = partial(self._time_held, self._held_at, count, group)
+        self._store.when_flushed(self._writer.end_offset(), released)
 
     def steer(self) -> None:
         """Open or close the lanes, and say whether their answers wait for disk or replicas."""
         is_open = self._held.size <= HELD_SIZE_MAX and not self._accept_ms
+        if not self.sends.waits:  # up to here the lanes have counted themselves
+            self._noted = self.sends.served + self.batches.served
         for lane in (self.sends, self.batches):
             lane.steer(is_open, self._store.is_awaited)
+
+    def _time_held(self, began: float, count: int, group: list[Any], outcome: Outcome) -> None:
+        took_s = asyncio.get_running_loop().time() - began
+        self._counters.send_times.add(round(took_s * 1e9), count)
+        self._release(group, outcome)
 
     def _release(self, group: list[Any], outcome: Outcome) -> None:
         if outcome is True:

@@ -132,7 +132,9 @@ def build_pop(
         waiters_max=live.now.pop_waiters_max,
         waiters_max_per_key=live.now.pop_waiters_max_per_key,
     )
-    revive_log = ReviveLog(putting, timers, identity=identity, clock=clock)
+    revive_log = ReviveLog(
+        putting, timers, identity=identity, tally=tables.counters.revives, clock=clock
+    )
     popping = Popping(
         store, tables.offsets, revive_log,
         topics=tables.topics, order=order, in_flight=in_flight, hold_back=tables.hold_back,
@@ -158,7 +160,7 @@ def build_pop(
         putting,
         ReviveTables(
             offsets=tables.offsets, topics=tables.topics, groups=tables.groups,
-            in_flight=in_flight, hold_back=tables.hold_back,
+            in_flight=in_flight, hold_back=tables.hold_back, tally=tables.counters.revives,
         ),
         identity=identity,
         queue_nums=live.now.revive_queue_nums,

@@ -299,6 +299,7 @@ class Popping:
         popped.records.append(records)
         self._in_flight.add(group, topic, queue_id, result.count)
         self._counters.got(group, topic, queue_id, count=result.count, size=len(records))
+        self._counters.note_pop(group, topic)
 
     def _check_point(
         self, popped: Popped, call: PopCall, place: tuple[str, int], *,

@@ -28,6 +28,7 @@ from contrailmq.broker.pop.revive_log import ACK_INTERVAL_MS
 from contrailmq.broker.services.putting import Putting
 from contrailmq.broker.tables.groups import GroupTable
 from contrailmq.broker.tables.offsets import OffsetTable
+from contrailmq.broker.tables.revive_tally import ReviveTally
 from contrailmq.broker.tables.topics import TopicTable
 from contrailmq.errors import BrokerError, CorruptRecord, RemoteProtocolError
 from contrailmq.protocol.message import Record, decode_record, decode_records
@@ -95,9 +96,10 @@ class Held:
 class ReviveQueue:
     """One queue of the revive topic: where its reader stands, and what is undecided."""
 
-    __slots__ = ("done", "held", "next_offset", "queue_id", "seen_ms")
+    __slots__ = ("_tally", "done", "held", "next_offset", "queue_id", "seen_ms")
 
-    def __init__(self, queue_id: int, done: int) -> None:
+    def __init__(self, queue_id: int, done: int, tally: ReviveTally) -> None:
+        self._tally = tally
         self.queue_id = queue_id
         self.done = done
         self.next_offset = done + 1
@@ -110,6 +112,7 @@ class ReviveQueue:
         if tag == CHECKPOINT_TAG:
             point = find_check_point(record.body)
             if point is not None:
+                self._tally.read[point.group, point.topic, "CK", self.queue_id] += 1
                 known = self.held.get(point.key())
                 if known is None:  # the timers may deliver one twice after a crash
                     self.held[point.key()] = Held(point, record.queue_offset)
@@ -118,6 +121,7 @@ class ReviveQueue:
             ack = find_ack(record.body)
             held = None if ack is None else self.held.get(ack.key())
             if ack is not None and held is not None:
+                self._tally.read[ack.group, ack.topic, "ACK", self.queue_id] += 1
                 held.settled.update(ack.settled())
                 self.seen_ms = max(self.seen_ms, held.check_point.due_ms)
 
@@ -131,6 +135,7 @@ class ReviveTables:
     groups: GroupTable
     in_flight: InFlight
     hold_back: HoldBack
+    tally: ReviveTally
 
 
 class Revive:
@@ -158,7 +163,7 @@ class Revive:
         self._event = asyncio.Event()
         self._again_s: float | None = None
         self.topic = revive_topic(identity.cluster_name)
-        self.queues = [ReviveQueue(queue_id, -1) for queue_id in range(queue_nums)]
+        self.queues = [ReviveQueue(queue_id, -1, tables.tally) for queue_id in range(queue_nums)]
         self.revived: set[tuple[str, str, int]] = set()
         self.retried = 0
 
@@ -313,4 +318,5 @@ class Revive:
         appended = self._putting.put(self._putting.arrange(message, properties))
         tables.in_flight.add(group, point.topic, point.queue_id, -1)
         self.retried += 1
+        tables.tally.retried[group, point.topic] += 1
         return appended.end_offset

@@ -15,6 +15,7 @@ from typing import Final
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.pop.timers import PopTimers
 from contrailmq.broker.services.putting import Putting
+from contrailmq.broker.tables.revive_tally import ReviveTally
 from contrailmq.clock import Clock
 from contrailmq.protocol.names import TIMER_TOPIC, revive_topic
 from contrailmq.protocol.pop import (
@@ -34,8 +35,10 @@ class ReviveLog:
     """Writes what the revive service will read."""
 
     def __init__(
-        self, putting: Putting, timers: PopTimers, *, identity: Identity, clock: Clock
-    ) -> None:
+        self, putting: Putting, timers: PopTimers, *,
+        identity: Identity, tally: ReviveTally, clock: Clock,
+    ) -> None:  # fmt: skip
+        self._tally = tally
         self._putting = putting
         self._timers = timers
         self._identity = identity
@@ -44,23 +47,27 @@ class ReviveLog:
 
     def put_check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended:
         """Write down what a pop gave out; raises the store's refusal."""
-        return self._put(
+        appended = self._put(
             encode_body(check_point),
             CHECKPOINT_TAG,
             check_point.unique_key(),
             queue_id=revive_queue,
             deliver_ms=check_point.due_ms - ACK_INTERVAL_MS,
         )
+        self._tally.written[check_point.group, check_point.topic, "CK"] += 1
+        return appended
 
     def put_ack(self, ack: Ack, revive_queue: int, *, due_ms: int) -> Appended:
         """Write down what is settled; raises the store's refusal."""
-        return self._put(
+        appended = self._put(
             encode_body(ack),
             ACK_TAG if ack.offsets is None else BATCH_ACK_TAG,
             ack.unique_key(),
             queue_id=revive_queue,
             deliver_ms=due_ms,
         )
+        self._tally.written[ack.group, ack.topic, "ACK"] += 1
+        return appended
 
     def _put(
         self, body: bytes, tag: str, unique_key: str, *, queue_id: int, deliver_ms: int

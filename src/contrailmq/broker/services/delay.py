@@ -258,6 +258,7 @@ class DelayLevels:
                 store_host=self._store_host,
                 reconsume_times=record.reconsume_times,
                 wait=False,
-            )
+            ),
+            is_delayed=True,
         )
         return delivered.end_offset

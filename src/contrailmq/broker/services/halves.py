@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.services.putting import Putting
+from contrailmq.broker.tables.half_tally import HalfTally
 from contrailmq.broker.tables.topics import TopicTable
 from contrailmq.clock import Clock
 from contrailmq.errors import CorruptRecord, RemoteProtocolError
@@ -67,9 +68,11 @@ class HalfMessages:
         topics: TopicTable,
         *,
         identity: Identity,
+        tally: HalfTally,
         clock: Clock,
     ) -> None:
         self._store = store
+        self._tally = tally
         self._putting = putting
         self._topics = topics
         self._identity = identity
@@ -118,6 +121,8 @@ class HalfMessages:
         for ended in dict.fromkeys((newest, offset)):
             self._put_op(ended)
             self._ended[ended] = None
+        age_s = (self._clock.now_ms() - half.store_ms) / 1000
+        self._tally.ended(half.properties.get(PROPERTY_REAL_TOPIC, ""), commit=commit, age_s=age_s)
         while len(self._ended) > ENDED_MAX:
             self._ended.pop(next(iter(self._ended)))
 
@@ -151,6 +156,7 @@ class HalfMessages:
         """Give a half message up: an operator finds it in its own topic."""
         self._topics.create_internal(TRANS_CHECK_MAX_TIME_TOPIC, queue_nums=1)
         self._putting.put(self._copy(half, TRANS_CHECK_MAX_TIME_TOPIC))
+        self._tally.discarded(half.properties.get(PROPERTY_REAL_TOPIC, ""))
         self._put_op(half.queue_offset)
 
     def _put_copy(self, half: Record) -> Appended:

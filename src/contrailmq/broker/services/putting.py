@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from contrailmq._native import system
 from contrailmq.broker.services.timing import TIMES, Timing
 from contrailmq.broker.tables.counters import Counters
 from contrailmq.errors import (
@@ -55,6 +56,11 @@ class MessageStore(Protocol):
 
     def put_batch(self, message: NewMessage, inner: Buffer) -> BatchAppended:
         """Append the messages of an encoded batch to one queue, all or none."""
+        ...
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether senders that want it wait for disk or replicas."""
         ...
 
     def wait_flushed(self, end_offset: int) -> asyncio.Future[Outcome] | None:
@@ -117,19 +123,27 @@ class Putting:
         """Name other limits from now on; the store itself keeps them."""
         self._message_size_max = settings.message_size_max
 
-    def put(self, message: NewMessage) -> Appended:
-        """Append one message; raises the BrokerError its sender is to see."""
+    def put(self, message: NewMessage, *, is_delayed: bool = False) -> Appended:
+        """Append one message; raises the BrokerError its sender is to see.
+
+        ``is_delayed``: it has waited for its time.
+        """
+        began_ns = system.monotonic_ns()
         try:
             appended = self._store.put(message)
         except StoreRefusal as error:
             raise self._illegal(error) from error
         except (DiskFull, StoreClosed) as error:
             raise self._unavailable(error) from error
-        self._counters.put(message.topic, message.queue_id, count=1, size=appended.size)
+        self._counters.put(
+            message.topic, message.queue_id, count=1, size=appended.size, is_delayed=is_delayed
+        )
+        self._time(message, began_ns)
         return appended
 
     def put_batch(self, message: NewMessage, inner: Buffer) -> BatchAppended:
         """Append an encoded batch; raises the BrokerError its sender is to see."""
+        began_ns = system.monotonic_ns()
         try:
             appended = self._store.put_batch(message, inner)
         except StoreRefusal as error:
@@ -138,6 +152,7 @@ class Putting:
             raise self._unavailable(error) from error
         size = appended.end_offset - appended.offsets[0]
         self._counters.put(message.topic, message.queue_id, count=len(appended.offsets), size=size)
+        self._time(message, began_ns)
         return appended
 
     def when_flushed(
@@ -147,9 +162,12 @@ class Putting:
         flushed = self._store.wait_flushed(end_offset)
         if flushed is None:
             return reply
-        answer: asyncio.Future[Command | None] = flushed.get_loop().create_future()
+        loop = flushed.get_loop()
+        began = loop.time()
+        answer: asyncio.Future[Command | None] = loop.create_future()
 
         def settle(done: asyncio.Future[Outcome]) -> None:
+            self._counters.put_times.add(round((loop.time() - began) * 1e9), 1)
             if not answer.done():
                 has_failed = done.cancelled() or done.exception() is not None
                 recode(reply, StoreClosed(STOPPED) if has_failed else done.result())
@@ -191,6 +209,7 @@ class Putting:
             properties[PROPERTY_TRANSACTION_ID] = unique_key
         properties[PROPERTY_REAL_TOPIC] = message.topic
         properties[PROPERTY_REAL_QUEUE_ID] = str(message.queue_id)
+        self._counters.transactions.begun(message.topic)
         return dataclasses.replace(
             message,
             topic=HALF_TOPIC,
@@ -198,6 +217,11 @@ class Putting:
             sys_flag=with_transaction_type(message.sys_flag, TRANSACTION_NONE),
             properties=encode_properties(properties),
         )
+
+    def _time(self, message: NewMessage, began_ns: int) -> None:
+        """Count how long a put took; where its sender waits, ``when_flushed`` counts."""
+        if not (message.wait and self._store.is_awaited):
+            self._counters.put_times.add(system.monotonic_ns() - began_ns, 1)
 
     def _illegal(self, error: StoreRefusal) -> IllegalMessage:
         self._counters.put_failed += 1

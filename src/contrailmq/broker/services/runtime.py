@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.services.delay import DelayLevels
+from contrailmq.broker.services.latencies import put_latencies
 from contrailmq.broker.tables.counters import Counters
 from contrailmq.clock import Clock
 from contrailmq.protocol.fastjson import java_double
@@ -150,13 +151,11 @@ class Runtime:
             "putMessageFailedTimes": str(self._counters.put_failed),
             "putMessageSizeTotal": str(size),
             "putMessageAverageSize": java_double(size / now.put if now.put else 1.0),
-            # Only what waits for the disk takes milliseconds: a put is a copy into mapped memory,
-            # a read one out of it. How long each of them takes is not measured.
-            "putMessageEntireTimeMax": str(round(self._store.wait_s_max * 1000)),
+            # A read is a copy out of memory: only what waits for the disk takes milliseconds.
             "getMessageEntireTimeMax": str(self._counters.wait_ms_max),
-            "putMessageDistributeTime": "null",
-            "putLatency99": "0.00",
-            "putLatency999": "0.00",
+            **put_latencies(
+                self._counters.put_times, self._counters.send_times, self._counters.batch_times
+            ),
         }
 
     def _sizes(self) -> dict[str, str]:

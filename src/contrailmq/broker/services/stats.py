@@ -23,7 +23,8 @@ _HOUR_INTERVALS: Final = 6
 _DAY_INTERVALS: Final = 24
 
 _LATENCY: Final = "GROUP_GET_LATENCY"  # milliseconds pulls waited for the disk
-_WAITS: Final = "GROUP_GET_WAITS"  # how many pulls did
+_COUNTED: Final = ("QUEUE_PUT", "TOPIC_PUT", "QUEUE_GET", "GROUP_GET")  # also requests
+_CALLS: Final = "_CALLS"
 
 _Growth = dict[tuple[str, str], int]
 
@@ -120,12 +121,10 @@ class Stats:
         is_counted = self._is_counted(name, key)
         if not is_counted and name == _LATENCY:
             # What is in memory takes no time that could be told in milliseconds.
-            queue_id, _, rest = key.partition("@")
-            topic, _, group = rest.partition("@")
-            is_counted = self._is_counted("QUEUE_GET_NUMS", f"{topic}@{queue_id}@{group}")
+            is_counted = self._is_counted("QUEUE_GET_NUMS", _queue_key(key))
         if not is_counted:
             return None
-        events = (_WAITS if name == _LATENCY else name.replace("_SIZE", "_NUMS"), key)
+        events = _events(name, key)
         born_ms = self._born.get(figure, 0)
         return Windows(
             self._minute.window(figure, events, born_ms),
@@ -147,10 +146,13 @@ class Stats:
         for (topic, queue_id), put in self._counters.put_by_queue().items():
             yield ("QUEUE_PUT_NUMS", f"{topic}@{queue_id}"), put.count
             yield ("QUEUE_PUT_SIZE", f"{topic}@{queue_id}"), put.size
-            total = topics.setdefault(topic, [0, 0])
+            yield ("QUEUE_PUT_CALLS", f"{topic}@{queue_id}"), put.calls
+            total = topics.setdefault(topic, [0, 0, 0])
             total[0] += put.count
             total[1] += put.size
-        for topic, (count, size) in topics.items():
+            total[2] += put.calls
+        for topic, (count, size, calls) in topics.items():
+            yield ("TOPIC_PUT_CALLS", topic), calls
             yield ("TOPIC_PUT_NUMS", topic), count
             yield ("TOPIC_PUT_SIZE", topic), size
             if topic.startswith(DLQ_PREFIX):
@@ -159,14 +161,16 @@ class Stats:
         for (topic, group, queue_id), got in self._counters.got_by_queue().items():
             yield ("QUEUE_GET_NUMS", f"{topic}@{queue_id}@{group}"), got.count
             yield ("QUEUE_GET_SIZE", f"{topic}@{queue_id}@{group}"), got.size
-            total = groups.setdefault((topic, group), [0, 0])
+            yield ("QUEUE_GET_CALLS", f"{topic}@{queue_id}@{group}"), got.calls
+            total = groups.setdefault((topic, group), [0, 0, 0])
             total[0] += got.count
             total[1] += got.size
-        for (topic, group), (count, size) in groups.items():
+            total[2] += got.calls
+        for (topic, group), (count, size, calls) in groups.items():
+            yield ("GROUP_GET_CALLS", f"{topic}@{group}"), calls
             yield ("GROUP_GET_NUMS", f"{topic}@{group}"), count
             yield ("GROUP_GET_SIZE", f"{topic}@{group}"), size
         for (topic, group, queue_id), waited in self._counters.waited_by_queue().items():
-            yield (_WAITS, f"{queue_id}@{topic}@{group}"), waited.count
             yield (_LATENCY, f"{queue_id}@{topic}@{group}"), waited.size
         for (topic, group), count in self._counters.sent_back_by_group().items():
             yield ("SNDBCK_PUT_NUMS", f"{topic}@{group}"), count
@@ -186,3 +190,22 @@ class Stats:
             yield (f"GROUP_{what}_NUMS", f"{topic}@{group}"), count
         if counts:
             yield (f"BROKER_{what}_NUMS", self._cluster), sum(counts.values())
+
+
+def _queue_key(key: str) -> str:
+    """The key of QUEUE_GET figures for that of a latency, which has the queue first."""
+    queue_id, _, rest = key.partition("@")
+    topic, _, group = rest.partition("@")
+    return f"{topic}@{queue_id}@{group}"
+
+
+def _events(name: str, key: str) -> tuple[str, str]:
+    """The figure by whose growth the average of another is made.
+
+    Messages and latencies are those of one request, as the original has it; a size is that of one
+    message, also where a batch brought it.
+    """
+    if name == _LATENCY:
+        return f"QUEUE_GET{_CALLS}", _queue_key(key)
+    head = name.removesuffix("_NUMS")
+    return (head + _CALLS if head in _COUNTED else name.replace("_SIZE", "_NUMS"), key)

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from contrailmq.broker.tables.timer_tally import TimerTally
 from contrailmq.clock import Clock
 from contrailmq.errors import (
     DiskFull,
@@ -70,10 +71,12 @@ class Timing:
         slots: Slots,
         *,
         settings: Callable[[], StoreSettings],
+        tally: TimerTally,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self._slots = slots
+        self._tally = tally
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -111,6 +114,7 @@ class Timing:
                 "with those that delivery adds; make them shorter"
             )
         self._open(now_ms)
+        self._tally.note(message.topic, (due_ms - now_ms) / 1000)
         return dataclasses.replace(message, topic=TIMER_TOPIC, queue_id=0, properties=encoded)
 
     def _due_ms(self, properties: Mapping[str, str], now_ms: int) -> int | None:
