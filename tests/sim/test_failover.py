@@ -13,7 +13,7 @@ from contrailmq.errors import ContrailError
 from contrailmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from contrailmq.testing.cluster import LocalCluster
 from contrailmq.testing.files import SimFiles
-from testkit.broker_world import NAMESRV_IPS, World, route_of, run
+from testkit.broker_world import ADDRESS, NAMESRV_IPS, World, now, route_of, run, send
 
 # The first uvloop of a process opens a pipe that libuv keeps for its signals.
 blocking.LoopThread().close()
@@ -100,3 +100,23 @@ def test_numbers_in_routes_are_bounded() -> None:
     assert len(subscribe_queues("T", route)) == QUEUES_MAX
     ordered = TopicRouteData(order_topic_conf=f"b:{most}")
     assert len(publish_route("T", ordered).queues) == QUEUES_MAX
+
+
+def test_the_first_send_to_a_topic_waits_for_name_servers_but_not_for_long(
+    tmp_path: Path,
+) -> None:
+    async def scenario(world: World) -> None:
+        async with (
+            world.name_server(),
+            world.broker(namesrvAddr=f"{NAMESRV_IPS[0]}:9876"),
+            world.client() as client,
+        ):
+            await send(client, "warm", b"x", default_topic="TBW102")
+            assert await route_of(client, "warm") == [ADDRESS]
+            world.network.stall(NAMESRV_IPS[0])
+            before = now()
+            assert (await send(client, "held", b"x", default_topic="TBW102")).code == 0
+            assert 0.2 < now() - before < 0.4
+            world.network.heal()
+
+    run(12, tmp_path, scenario)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from contrailmq._native.lanes.gate import Gate
 from contrailmq.broker.config.configuration import Configuration
@@ -34,7 +35,7 @@ from contrailmq.broker.services.longpoll import LongPolls
 from contrailmq.broker.services.offset_moved import OffsetMovedEvents
 from contrailmq.broker.services.putting import Putting
 from contrailmq.broker.services.rebalance_notices import IdsChanged
-from contrailmq.broker.services.registration import Registration
+from contrailmq.broker.services.registration import FIRST_SEND_TIMEOUT_S, Registration
 from contrailmq.broker.services.runtime import Runtime
 from contrailmq.broker.services.stats import Stats
 from contrailmq.broker.services.timers import Timers
@@ -119,7 +120,8 @@ def build_parts(
     wheel.on_delivered = tables.counters.put_timed
     putting = _putting(tables, store, wheel, rng=rng)
     polls = LongPolls(loop, waiters_max=live.now.held_pulls_max)
-    send = _send_handler(tables, putting, identity, saving=saving, rng=rng)
+    made = partial(_topic_made, saving, registration)
+    send = _send_handler(tables, putting, identity, made=made, rng=rng)
     pull = _pull_handler(tables, store, polls, putting=putting, identity=identity)
     delay = DelayLevels(
         store, putting,
@@ -223,9 +225,15 @@ def _pop_parts(
     )
 
 
+async def _topic_made(saving: Saving, registration: Registration, topic: str) -> None:
+    announced = registration.announce(topic, timeout_s=FIRST_SEND_TIMEOUT_S)
+    await asyncio.gather(saving.saved(), announced)
+
+
 def _send_handler(
-    tables: Tables, putting: Putting, identity: Identity, *, saving: Saving, rng: random.Random
-) -> SendMessage:
+    tables: Tables, putting: Putting, identity: Identity, *,
+    made: Callable[[str], Awaitable[None]], rng: random.Random,
+) -> SendMessage:  # fmt: skip
     return SendMessage(
         putting,
         tables.topics,
@@ -237,7 +245,7 @@ def _send_handler(
         clock=tables.clock,
         rng=rng,
         ids=UniqueIds(identity.store_host[:-4], clock=tables.clock, pid=os.getpid(), rng=rng),
-        saved=saving.saved,
+        made=made,
     )
 
 

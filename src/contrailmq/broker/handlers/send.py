@@ -97,7 +97,7 @@ class SendMessage:
         clock: Clock,
         rng: random.Random,
         ids: UniqueIds,
-        saved: Callable[[], Awaitable[None]],
+        made: Callable[[str], Awaitable[None]],
     ) -> None:
         self._putting = putting
         self._topics = topics
@@ -110,7 +110,7 @@ class SendMessage:
         self._rng = rng
         self._ids = ids
         self.unique_key = ids.next  # for what comes without one
-        self._saved = saved
+        self._made = made  # a topic that was made by its first message
         self._decisions: dict[str, SendDecision] = {}
         self._properties = SendProperties(SEND_PROPERTIES)
         settings = live.now
@@ -204,7 +204,7 @@ class SendMessage:
         if message.topic == TIMER_TOPIC and not is_retry_topic(header.topic):
             reply.fields["recallHandle"] = self.recall_handle(header.topic, message)
         answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
-        return self._when_saved(answer) if is_new else answer
+        return self._when_made(answer, header.topic) if is_new else answer
 
     def recall_handle(self, topic: str, message: NewMessage) -> str:
         """What takes back a message that waits for its time."""
@@ -272,7 +272,7 @@ class SendMessage:
             transaction_id=unique_key,
         )
         answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
-        return self._when_saved(answer) if is_new else answer
+        return self._when_made(answer, header.topic) if is_new else answer
 
     def batch_suffix(self, properties: dict[str, str]) -> bytes:
         """What stands behind the properties of each message of a batch.
@@ -367,9 +367,11 @@ class SendMessage:
         request = Command(RequestCode.SEND_MESSAGE_V2, serialization=serialization)
         return self._reply(request, 0, offsets=[0], queue_offset=0, transaction_id="")
 
-    async def _when_saved(self, answer: Command | Awaitable[Command | None]) -> Command | None:
-        """A topic made by its first message is on disk before that message is acknowledged."""
-        await self._saved()
+    async def _when_made(
+        self, answer: Command | Awaitable[Command | None], topic: str
+    ) -> Command | None:
+        """Answer the first message of a topic once the topic is saved and announced."""
+        await self._made(topic)
         return answer if isinstance(answer, Command) else await answer
 
     def when_durable(

@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 UNREGISTER_TIMEOUT_S: Final = 0.4  # stopping does not wait long for a name server
 ANNOUNCE_TIMEOUT_S: Final = 2.0
+FIRST_SEND_TIMEOUT_S: Final = 0.3  # how long the first message of a topic waits for name servers
 RETRY_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)  # after failures one after another; then the last
 LOOK_S: Final = 1.0  # how soon a lost connection to a name server is noticed
 NAME_SERVERS_MAX: Final = 64
@@ -136,14 +137,14 @@ class Registration:
         told = self.last.told if self.last is not None else ()
         return any(self._client.find_connection(address) is None for address in told)
 
-    async def announce(self, topic: str) -> None:
+    async def announce(self, topic: str, *, timeout_s: float = ANNOUNCE_TIMEOUT_S) -> None:
         """Tell all name servers of one changed topic, before its maker asks them for it.
 
         A name server that knows this broker takes a table with one topic as a change of it; one
         that does not refuses it, and gets everything with the next registration.
         """
         try:
-            async with asyncio.timeout(ANNOUNCE_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 await self.register(only=topic)
         except TimeoutError:
             self._wake.set()
