@@ -46,6 +46,7 @@ def create(
     ``settings`` become its ``configuration``, as ``contrail.NAME``; what a project needs and is
     not there, or does not know and is there, is an error.
     """
+    _need_pipelines()
     if name not in PROJECTS:
         raise ConfigError(f"no project {name!r}; there are {', '.join(PROJECTS)}")
     missing = [key for key in _NEEDS[name] if not settings.get(key)]
@@ -70,6 +71,15 @@ def create(
         ),
     }
     return sorted(_copy(files("contrailmq.pipelines") / "projects" / name, directory, marks))
+
+
+def _need_pipelines() -> None:
+    """Refuse a Spark that cannot run projects; where there is none yet, one may come."""
+    try:
+        from contrailmq.spark.versions import need
+    except ImportError:
+        return
+    need((4, 1), "a project of pyspark.pipelines")
 
 
 def _copy(source: Traversable, target: Path, marks: dict[str, str]) -> list[Path]:

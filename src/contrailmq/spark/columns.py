@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -34,6 +33,7 @@ from contrailmq.protocol.columns import MapColumn, NumberColumn, RecordColumns, 
 from contrailmq.protocol.message import Buffer, Record, decode_record, encode_record
 from contrailmq.protocol.properties import PROPERTY_SHARDING_KEY, RESERVED_PROPERTIES
 from contrailmq.protocol.sysflag import COMPRESSED, INNER_BATCH
+from contrailmq.spark.versions import arrow_schema
 
 DAMAGE: Final = "damage"
 
@@ -102,7 +102,7 @@ class Rows:
         ``own_properties``: the column ``properties`` has none of MADE_PROPERTIES. ``on_bad``: what
         becomes of a message whose body cannot be opened (fail, report, skip).
         """
-        self.schema: Any = to_arrow_schema(schema, timezone="UTC")
+        self.schema: Any = arrow_schema(schema)
         self._tags = pa.array(list(tags), pa.string()) if tags else None
         stored = [name for name in schema.fieldNames() if name not in ("broker", DAMAGE)]
         if tags and "tags" not in stored:

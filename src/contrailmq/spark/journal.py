@@ -12,6 +12,10 @@ same rows whenever it is replayed.  ``tasks`` of its end is into how many parts 
 it is cut the same way when it is replayed elsewhere, with other cores.  The first trigger makes a
 batch even of no rows, so that the place where the stream begins is written down at once.
 
+Before Spark 4.2 an end may have to be found without knowing the start.  It then has ``first``, too:
+where the queues begin that a stream with a known start has not seen, while ``from`` is where they
+begin if the stream is new.
+
 Queues that appear later begin at their first message.  Queues that disappear keep their place.
 """
 
@@ -56,12 +60,19 @@ def reached(offset: Offset) -> dict[MessageQueue, int]:
 def ranges(start: Offset, end: Offset) -> list[QueueRange]:
     """What the batch between two offsets reads, sorted by queue."""
     before, begun = reached(start), _flat(_checked(end).get("from", {}))
+    if "to" in start:
+        begun = {**begun, **_flat(end.get("first", {}))}
     found = []
     for queue, until in sorted(reached(end).items()):
         since = before.get(queue, begun.get(queue, until))
         if since < until:
             found.append(QueueRange(queue, since, until))
     return found
+
+
+def floating(end: Offset, first: Offsets) -> Offset:
+    """An end offset for whatever start: queues that the start has not begin at their ``first``."""
+    return {**end, "first": _nested(first)}
 
 
 def cut(end: Offset, tasks: int) -> Offset:
@@ -93,15 +104,17 @@ class Advance:
         *,
         limit: Limit,
         target: Offsets | None = None,
+        is_blind: bool = False,
     ) -> Offset:
         """The end of the next batch; ``start`` itself when there is nothing new.
 
-        Nothing behind ``target`` is read, nor more than ``limit`` allows.
+        Nothing behind ``target`` is read, nor more than ``limit`` allows.  ``is_blind``: a start
+        that is a symbol may be that of a stream that is somewhere already.
         """
         before = reached(start)
         is_first = "to" not in start
         new = [queue for queue in queues if queue not in before]
-        begun = self._begin(bounds, new, is_first=is_first)
+        begun = self._begin(bounds, new, is_first=is_first, is_blind=is_blind)
         starts = {**begun, **before}
         ends = self._ends(bounds, queues, target, before)
         for queue, end in ends.items():
@@ -115,7 +128,12 @@ class Advance:
         return offset_of({**starts, **allowed, **shrunk}, begun)
 
     def _begin(
-        self, bounds: QueueBounds, new: Sequence[MessageQueue], *, is_first: bool
+        self,
+        bounds: QueueBounds,
+        new: Sequence[MessageQueue],
+        *,
+        is_first: bool,
+        is_blind: bool,
     ) -> dict[MessageQueue, int]:
         """Where new queues begin; asked once, for the answer to "latest" changes."""
         unknown = [queue for queue in new if queue not in self._begun]
@@ -126,9 +144,11 @@ class Advance:
             ends = bounds.end_offsets(unknown) if is_first else found
             for queue in unknown:
                 at = found[queue]
-                if at < first[queue] and (place.offsets or place.word == COMMITTED):
+                if is_blind:  # what is missing is noticed when it is read
+                    pass
+                elif at < first[queue] and (place.offsets or place.word == COMMITTED):
                     self._losses.note_deleted(queue, at, first[queue])
-                if at > ends[queue]:
+                elif at > ends[queue]:
                     self._losses.note(DataLoss(queue, ends[queue], at, "not in the queue"))
                 self._begun[queue] = max(min(at, ends[queue]), first[queue])
         return {queue: self._begun[queue] for queue in new}

@@ -21,8 +21,8 @@ from contrailmq.protocol.filter.tags import TYPE_SQL92, parse_tags
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import Rows, check_schema
-from contrailmq.spark.filters import Narrowing, PushFilters
 from contrailmq.spark.loss import Losses
+from contrailmq.spark.narrowing import Narrowing, push_filters
 from contrailmq.spark.options import EARLIEST, LATEST, Position, SourceOptions
 from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, pack, partition_count
@@ -49,7 +49,7 @@ class TopicReader(DataSourceReader):
         self._options = options
         self._schema = schema
         if options.push_down:
-            self.pushFilters = PushFilters()
+            self.pushFilters = push_filters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds and divide the work."""
@@ -71,8 +71,7 @@ class TopicReader(DataSourceReader):
         return read_partition(partition, self._options, self._schema)
 
     def _narrowing(self) -> Narrowing:
-        push = self.pushFilters
-        return push.narrowing if isinstance(push, PushFilters) else Narrowing()
+        return self.pushFilters.narrowing if self._options.push_down else Narrowing()
 
 
 def find_ranges(brokers: Brokers, options: SourceOptions, narrowing: Narrowing) -> list[QueueRange]:

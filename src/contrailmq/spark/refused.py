@@ -1,6 +1,6 @@
 """A stream that cannot be: what is wrong with it is said when Spark first asks for anything.
 
-Spark 4.2 and 4.3 close the reader of a stream also when there is none: an error while it is made
+Spark 4.0 to 4.3 close the reader of a stream also when there is none: an error while it is made
 ends as "cannot access local variable 'reader'", with the reason above it in the stack trace.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from contrailmq.errors import ContrailError
+from contrailmq.spark.versions import ReadLimit, SupportsTriggerAvailableNow
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -25,7 +25,9 @@ class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raises the error."""
         raise self._error
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """Raises the error."""
         raise self._error
 

@@ -25,6 +25,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Before 4.2: a run of a stream with availableNow goes on after the batch it had to repeat.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
 }
 
 _SERVERS: Final = frozenset(

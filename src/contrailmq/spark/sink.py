@@ -16,11 +16,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from contrailmq.clock import Clock, SystemClock
@@ -31,6 +27,7 @@ from contrailmq.spark.new_topics import find_expected
 from contrailmq.spark.options import SinkOptions
 from contrailmq.spark.outbox import Outbox
 from contrailmq.spark.sink_rows import Numbering, RowBatch, check_columns
+from contrailmq.spark.versions import StreamArrowWriter, arrow_batches
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +67,13 @@ class TopicWriter(DataSourceArrowWriter):
         )
 
 
-class TopicStreamWriter(DataSourceStreamArrowWriter):
+class TopicStreamWriter(StreamArrowWriter):
     """Writes the micro-batches of a stream."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         _check(options, schema, overwrite=False)
         self._options = options
+        self._schema = schema
         self._expected = find_expected(options, patient=True)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -90,7 +88,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             raise ConfigError("Spark does not say which query and batch this is; set queryId")
         patience_s = min(ROUTE_PATIENCE_S, self._options.access.patience_s)
         return write_rows(
-            iterator,
+            arrow_batches(iterator, self._schema),
             self._options,
             query=query,
             batch=batch or "",

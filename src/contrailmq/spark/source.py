@@ -12,8 +12,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
 )
 from pyspark.sql.types import StructType
 
@@ -55,7 +55,7 @@ class RocketMQSource(DataSource):
 
         return TopicWriter(sink_options(self.options), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Writes every micro-batch."""
         from contrailmq.spark.options import sink_options
         from contrailmq.spark.sink import TopicStreamWriter

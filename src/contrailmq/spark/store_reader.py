@@ -19,8 +19,8 @@ from contrailmq.protocol.filter.tags import parse_tags
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.columns import DAMAGE, Rows, check_schema
 from contrailmq.spark.directories import Damage, Directories, Gone, Piece
-from contrailmq.spark.filters import Narrowing, PushFilters
 from contrailmq.spark.loss import DataLoss, Losses
+from contrailmq.spark.narrowing import Narrowing, push_filters
 from contrailmq.spark.options import EARLIEST, LATEST, Position, StoreOptions
 from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, pack, partition_count
@@ -46,12 +46,11 @@ class StoreTopicReader(DataSourceReader):
         self._options = options
         self._schema = schema
         if options.push_down:
-            self.pushFilters = PushFilters()
+            self.pushFilters = push_filters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look at the consume queues and divide the work."""
-        push = self.pushFilters
-        narrowing = push.narrowing if isinstance(push, PushFilters) else Narrowing()
+        narrowing = self.pushFilters.narrowing if self._options.push_down else Narrowing()
         with closing(Directories(self._options.paths)) as directories:
             ranges = _ranges(directories, self._options, narrowing)
         tags = self._options.tags or narrowing.tag_expression() or "*"

@@ -10,12 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from contrailmq.protocol.queue import MessageQueue
@@ -24,10 +18,17 @@ from contrailmq.spark.columns import check_schema
 from contrailmq.spark.directories import Directories
 from contrailmq.spark.journal import Advance, Offset
 from contrailmq.spark.loss import Losses
+from contrailmq.spark.older import Memory
 from contrailmq.spark.options import EARLIEST, Position, StoreOptions, check_endless
 from contrailmq.spark.places import check_named
 from contrailmq.spark.planning import Offsets, limited, pack
 from contrailmq.spark.store_reader import StorePartition, read_store_partition, task_count
+from contrailmq.spark.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 _EARLIEST: Final = Position(word=EARLIEST)
 
@@ -45,6 +46,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._advance = Advance(self._place, group=None, losses=losses)
         self._target: dict[MessageQueue, int] | None = None
         self._open: Directories | None = None
+        self._memory = Memory()
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to the tasks: no mapped files."""
@@ -54,8 +56,17 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A symbol; see ``journal``."""
         return journal.symbol(self._place)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch."""
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """The end of the next batch; before Spark 4.2 nothing is told, see ``older``."""
+        is_blind = start is None
+        if start is None or limit is None:
+            start = self._memory.start(self.initialOffset())
+            limit = self._memory.limit(self.getDefaultReadLimit())
+        end = self._next(start, limit, is_blind=is_blind and "to" not in start)
+        self._memory.note(end)
+        return end
+
+    def _next(self, start: Offset, limit: ReadLimit, *, is_blind: bool) -> Offset:
         directories = self._look()
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
 
@@ -65,7 +76,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queues = directories.queues(self._options.topics)
         if "to" not in start:
             check_named(queues, {"startingOffsets": self._options.starting})
-        end = self._advance.next(start, directories, queues, limit=apply, target=self._target)
+        end = self._advance.next(
+            start, directories, queues, limit=apply, target=self._target, is_blind=is_blind
+        )
+        if is_blind:
+            return journal.floating(end, directories.first_offsets(queues))
         if end == start:
             return end
         return journal.cut(end, task_count(journal.ranges(start, end), self._options))
@@ -86,6 +101,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Divide a batch; the same whenever it is asked for."""
+        self._memory.note(end)
         found = journal.ranges(start, end)
         count = journal.find_tasks(end) or task_count(found, self._options)
         tags = self._options.tags or "*"

@@ -13,14 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from contrailmq.errors import ContrailError
@@ -30,10 +22,19 @@ from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import check_schema
 from contrailmq.spark.journal import Advance, Limit, Offset
 from contrailmq.spark.loss import Losses
+from contrailmq.spark.older import Memory
 from contrailmq.spark.options import LATEST, Position, SourceOptions, check_endless
 from contrailmq.spark.planning import Offsets, limited, limited_size, pack, partition_count
 from contrailmq.spark.pull import record_sizes
 from contrailmq.spark.reader import PullPartition, check_source, read_partition, subscription
+from contrailmq.spark.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 log = logging.getLogger(__name__)
 _LATEST: Final = Position(word=LATEST)
@@ -54,6 +55,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._told: dict[MessageQueue, int] = {}
         self._open: Brokers | None = None
         self._is_checked = False
+        self._memory = Memory()
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to the tasks: no connections."""
@@ -63,8 +65,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A symbol; see ``journal``."""
         return journal.symbol(self._place)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch. What is before ``start`` has been processed."""
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """The end of the next batch. What is before ``start`` has been processed.
+
+        Before Spark 4.2 neither is told; see ``older``.
+        """
+        is_blind = start is None
+        if start is None or limit is None:
+            start = self._memory.start(self.initialOffset())
+            limit = self._memory.limit(self.getDefaultReadLimit())
+        return self._next(start, limit, is_blind=is_blind and "to" not in start)
+
+    def _next(self, start: Offset, limit: ReadLimit, *, is_blind: bool) -> Offset:
         self._tell(journal.reached(start))
         if "to" in start:  # the topics were there before, so they may come back
             self._brokers.route_patience_s = self._options.access.patience_s
@@ -75,11 +87,20 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 check_source(self._brokers, self._options, queues)
                 self._is_checked = True
             end = self._advance.next(
-                start, self._brokers, queues, limit=self._limit(limit), target=self._target
+                start,
+                self._brokers,
+                queues,
+                limit=self._limit(limit),
+                target=self._target,
+                is_blind=is_blind,
             )
+            if is_blind:
+                return journal.floating(end, self._brokers.first_offsets(queues))
             return end if end == start else journal.cut(end, self._tasks(start, end))
 
-        return self._brokers.patiently(find)
+        end = self._brokers.patiently(find)
+        self._memory.note(end)
+        return end
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options; bytes come on top of rows when both are given."""
@@ -104,6 +125,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Divide a batch; the same whenever it is asked for."""
+        self._memory.note(end)
         count = journal.find_tasks(end) or self._tasks(start, end)
         wanted = subscription(self._options)
         found = pack(journal.ranges(start, end), count)
