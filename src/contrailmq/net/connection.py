@@ -40,7 +40,7 @@ from contrailmq.net.endpoint import Buffer, Endpoint
 from contrailmq.net.inlet import Inlet
 from contrailmq.net.outlet import Outlet
 from contrailmq.net.peer import host_bytes, host_text, keep_alive, plain_socket
-from contrailmq.net.tls_transport import names_of
+from contrailmq.net.tls_transport import TlsTransport, names_of
 from contrailmq.net.wire import buffers_of, reply_buffers
 from contrailmq.protocol.command import ONEWAY_FLAG, Command
 
@@ -315,6 +315,11 @@ class Connection(asyncio.BufferedProtocol):
         """From now on the endpoint reads the socket, together with its others."""
         transport = self._transport
         if self.close_reason is not None or transport is None or transport.is_closing():
+            return
+        if isinstance(transport, TlsTransport):
+            turns = self._endpoint.turns()
+            if turns is not None:
+                transport.join(turns)
             return
         if self._reads.fd < 0 or transport.get_protocol() is not self:
             return  # somebody stands between us and the socket

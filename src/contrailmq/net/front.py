@@ -68,7 +68,8 @@ class Front:
         self.porters: set[Porter] = set()
         self.shaking = 0
         self.queue: deque[Porter] = deque()
-        self.view = memoryview(bytearray(READ_SIZE))  # every read is handled before the next
+        self.buffer = bytearray(READ_SIZE)  # every read is handled before the next
+        self.view = memoryview(self.buffer)
         self._noise = noise
         self.on_failed: Callable[[str, str], None] = lambda peer, reason: None
 
@@ -207,7 +208,9 @@ class Porter(asyncio.BufferedProtocol):
 
     def _begin_tls(self, tls: ServerTls) -> None:
         assert self._transport is not None
-        self._tls = TlsTransport(self._transport, tls.context, self._make)
+        self._tls = TlsTransport(
+            self._transport, tls.context, self._make, buffer=self._front.buffer
+        )
         if self._front.enter(self):
             self.begin()
         else:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from contrailmq.security.addresses import AddressPatterns
-from contrailmq.security.permission import DENY, is_enough
+from contrailmq.security.permission import ANY, DENY, PUB, SUB, is_enough
+from contrailmq.security.policies import Entry, decide
 
 NOWHERE: Final = AddressPatterns()
+_ASKED: Final = {PUB: ("Pub",), SUB: ("Sub",), ANY: ("Pub", "Sub", "Get")}
 TOPIC: Final = "topic"
 GROUP: Final = "group"
 
@@ -73,17 +75,53 @@ class Account:
     home: AddressPatterns = NOWHERE  # from there neither signature nor permission is asked
     topics: Grants = Grants()
     groups: Grants = Grants()
+    policies: tuple[Entry, ...] = ()  # of 5.3; with any, they decide together with the grants
+    is_enabled: bool = True
     certificates: tuple[str, ...] = ()
     limits: AccountLimits = AccountLimits()
     origin: str = ""
 
-    def refusal(self, need: Need) -> str | None:
-        """Why this account may not, in the original's words; None when it may."""
+    @property
+    def has_sources(self) -> bool:
+        """Whether what it may depends on where it comes from."""
+        return any(entry.sources for entry in self.policies)
+
+    def entries(self) -> list[Entry]:
+        """All it may, as policies: its grants by name are Custom, its defaults Default."""
+        found = list(self.policies)
+        for kind, grants in (("Topic", self.topics), ("Group", self.groups)):
+            named = [*grants.literal.items(), *((f"{p}*", bits) for p, bits in grants.prefixes)]
+            found += [_of_grant(kind, name, bits) for name, bits in named]
+            if not grants.default & DENY:
+                found.append(_of_grant(kind, "*", grants.default, is_custom=False))
+        return found
+
+    def refusal(self, need: Need, address: str = "", more: tuple[str, ...] = ()) -> str | None:
+        """Why this account may not, in the original's words; None when it may.
+
+        ``more`` are actions that do as well where policies decide.
+        """
+        if self.policies:
+            resource = (need.kind.capitalize(), need.name)
+            verdict = decide(self.entries(), resource, _ASKED[need.bits] + more, address)
+            return None if verdict else f"No permission for {need.kind}:{need.name}"
         own, is_entry = (self.topics if need.kind == TOPIC else self.groups).of(need.name)
         if is_enough(need.bits, own):
             return None
         word = "No permission" if is_entry else "No default permission"
         return f"{word} for {need.kind}:{need.name}"
+
+
+def _of_grant(kind: str, name: str, bits: int, *, is_custom: bool = True) -> Entry:
+    words = [word for bit, word in ((PUB, "Pub"), (SUB, "Sub")) if bits & bit]
+    is_denied = bool(bits & DENY)
+    return Entry(
+        kind=kind,
+        name=name,
+        actions=frozenset(["All"] if is_denied else words),
+        is_allowed=not is_denied,
+        is_custom=is_custom,
+    )
 
 
 def masked(secret: str) -> str:

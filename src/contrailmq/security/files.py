@@ -1,8 +1,9 @@
 """``plain_acl.yml`` and ``acl/*.yml``: read whole into a table of accounts, written by renaming.
 
 Everything the original reads is read.  Ours are: names that end in ``*`` in ``topicPerms`` and
-``groupPerms`` (prefixes), ``roles``, ``oldSecretKey``, ``certificates``, ``limits``, CIDR blocks,
-and a ``secretKey`` of the form ``${VARIABLE}`` or ``file:PATH``.
+``groupPerms`` (prefixes), ``roles``, ``oldSecretKey``, ``certificates``, ``limits``, ``policies``
+and ``userStatus`` (of users made by codes 3001 to 3010), CIDR blocks, and a ``secretKey`` of the
+form ``${VARIABLE}`` or ``file:PATH``.
 
 One bad file changes nothing: the table is made of all files, or not at all.  No text here ever
 holds a secret.
@@ -23,6 +24,7 @@ from contrailmq.protocol.bodies.version import DataVersion
 from contrailmq.security.account import Account, AccountLimits, Grants
 from contrailmq.security.addresses import AddressPatterns
 from contrailmq.security.permission import DENY, bits_of
+from contrailmq.security.policies import read_entries
 
 KEY_SIZE_MIN: Final = 7
 FILES_MAX: Final = 1000
@@ -49,6 +51,8 @@ _ACCOUNT_KEYS: Final = frozenset(
         "certificates",
         "limits",
         "namespacePerms",
+        "policies",
+        "userStatus",
     }
 )
 _FILE_KEYS: Final = frozenset({"globalWhiteRemoteAddresses", "accounts", "dataVersion", "roles"})
@@ -198,7 +202,8 @@ def read_account(
     if unknown:
         raise ConfigError(f"{where}: unknown key {', '.join(unknown)}; is it spelled right?")
     keys = [_secret(_text(entry.get("secretKey")), where)]
-    if len(name) < KEY_SIZE_MIN or len(keys[0]) < KEY_SIZE_MIN:
+    is_user = entry.get("userStatus") is not None  # of 5.3: of any length
+    if not (name and keys[0]) or (not is_user and min(len(name), len(keys[0])) < KEY_SIZE_MIN):
         raise ConfigError(
             f"{where}: accessKey and secretKey must be longer than {KEY_SIZE_MIN - 1} characters"
         )
@@ -215,6 +220,8 @@ def read_account(
         topics=_grants(entry, worn, "Topic", where),
         groups=_grants(entry, worn, "Group", where),
         certificates=tuple(_texts(entry.get("certificates"), f"{where}: certificates")),
+        policies=read_entries(entry.get("policies"), where),
+        is_enabled=_text(entry.get("userStatus")).lower() != "disable",
         limits=_limits(entry.get("limits"), where),
         origin=origin,
     )

@@ -21,8 +21,10 @@ from contrailmq.protocol.command import Command
 from contrailmq.protocol.names import AUDIT_TOPIC, TRACE_TOPIC
 from contrailmq.security.account import GROUP, TOPIC, Account, Need
 from contrailmq.security.accounts import Accounts
+from contrailmq.security.asks import AS_WELL, asks_of
 from contrailmq.security.needs import BadRequest, group_of_dlq, needs_of, topic_need
 from contrailmq.security.permission import PUB, SUB
+from contrailmq.security.policies import decide
 
 PREFIX: Final = "org.apache.rocketmq.acl.common.AclException: "
 _NOBODY_SECRET: Final = "no account has this secret"
@@ -42,8 +44,15 @@ class AccessDenied(BrokerError):
 class Peer(Protocol):
     """What this module needs of a connection."""
 
-    peer: str
-    principals: tuple[str, ...]
+    @property
+    def peer(self) -> str:
+        """Its address and port."""
+        ...
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The names in the certificate it has shown."""
+        ...
 
 
 class Token(Protocol):
@@ -64,7 +73,9 @@ class Guard:
         needs: Callable[[Command], list[Need] | None] = needs_of,
         trace_topics: tuple[str, ...] = (TRACE_TOPIC,),
         tokens: Token | None = None,
+        cluster: str = "DefaultCluster",
     ) -> None:
+        self._cluster = cluster
         self._accounts = accounts
         self._needs = needs
         self._trace_topics = trace_topics
@@ -76,7 +87,7 @@ class Guard:
         """The account a request is let in for; raises AccessDenied."""
         try:
             account = self.account_of(request, peer)
-            self._authorize(request, account)
+            self._authorize(request, account, peer)
         except AccessDenied as refusal:
             name = request.fields.get(ACCESS_KEY, "")
             self.on_refusal(request, peer, name, refusal.text)
@@ -102,26 +113,22 @@ class Guard:
         if account is None:
             is_signed_by(request.fields, request.body, _NOBODY_SECRET, version=request.version)
             raise AccessDenied(f"No acl config for {name}")
-        if account.home.matches(host):
+        if account.home.matches(host) and account.is_enabled:
             return EVERYTHING
         fields, body, version = request.fields, request.body, request.version
         if not any(is_signed_by(fields, body, key, version=version) for key in account.secrets):
             raise AccessDenied(f"Check signature failed for accessKey={name}")
-        return account
+        return _enabled(account)
 
     def is_white(self, peer: Peer) -> bool:
         """Whether nothing of a connection is checked, by its address."""
         return self._accounts.table.white.matches(peer.peer.rpartition(":")[0])
 
-    def find(self, name: str) -> Account | None:
-        """The account of a name."""
-        return self._accounts.table.accounts.get(name)
-
-    def allows(self, account: Account, needs: Iterable[Need]) -> bool:
-        """Whether an account has all that is needed."""
+    def allows(self, account: Account, needs: Iterable[Need], peer: Peer) -> bool:
+        """Whether an account has all that is needed, where it comes from."""
         try:
             for need in needs:
-                self._check_need(account, need)
+                self._check_need(account, need, peer)
         except AccessDenied:
             return False
         return True
@@ -131,9 +138,11 @@ class Guard:
         """Whether a SecurityToken may stand for an account."""
         return self._tokens is not None
 
-    def check_topic(self, account: Account, topic: str, *, is_write: bool) -> None:
-        """Whether an account may write to, or read, a topic that was found; raises."""
-        self._check_need(account, topic_need(topic, PUB if is_write else SUB))
+    def check_topic(self, request: Command, peer: Peer, topic: str, *, is_write: bool) -> None:
+        """Whether a request may write to, or read, a topic that was found; raises."""
+        account = self.account_of(request, peer)
+        more = AS_WELL.get(request.code, ()) if account.policies else ()
+        self._check_need(account, topic_need(topic, PUB if is_write else SUB), peer, more)
 
     def check_group(self, account: Account, group: str) -> None:
         """Whether an account may consume with a group; raises."""
@@ -143,10 +152,10 @@ class Guard:
         for principal in peer.principals:
             found = self._accounts.of_certificate(principal)
             if found is not None:
-                return found
+                return _enabled(found)
         raise AccessDenied("No accessKey is configured")
 
-    def _authorize(self, request: Command, account: Account) -> None:
+    def _authorize(self, request: Command, account: Account, peer: Peer) -> None:
         if account.is_admin:
             return
         try:
@@ -156,26 +165,47 @@ class Guard:
         if needs is None:
             if request.code not in _KNOWN:
                 return  # the dispatcher says that it does not know it
+            if self._is_granted(request, account, peer):
+                return
             raise AccessDenied(
                 f"Need admin permission for request code={request.code}, "
                 f"but accessKey={account.name} is not"
             )
+        more = AS_WELL.get(request.code, ()) if account.policies else ()
         for need in needs:
-            self._check_need(account, need)
+            self._check_need(account, need, peer, more)
 
-    def _check_need(self, account: Account, need: Need) -> None:
+    def _is_granted(self, request: Command, account: Account, peer: Peer) -> bool:
+        """Whether policies give an account what else only an administrator does."""
+        asks = asks_of(request, self._cluster) if account.policies else None
+        if asks is None:
+            return False
+        host = peer.peer.rpartition(":")[0]
+        entries = account.entries()
+        return all(decide(entries, (ask.kind, ask.name), ask.actions, host) for ask in asks)
+
+    def _check_need(
+        self, account: Account, need: Need, peer: Peer, more: tuple[str, ...] = ()
+    ) -> None:
         if account.is_admin:
             return
         if need.kind == TOPIC and need.bits == PUB and need.name in self._trace_topics:
             return
         if need.kind == TOPIC and need.name == AUDIT_TOPIC:
             raise AccessDenied(f"No permission for topic:{need.name}")
-        refusal = account.refusal(need)
+        host = peer.peer.rpartition(":")[0]
+        refusal = account.refusal(need, host, more)
         if refusal is None:
             return
         instead = group_of_dlq(need)
-        if instead is None or account.refusal(instead) is not None:
+        if instead is None or account.refusal(instead, host) is not None:
             raise AccessDenied(refusal)
+
+
+def _enabled(account: Account) -> Account:
+    if not account.is_enabled:
+        raise AccessDenied(f"User:{account.name} is disabled.")
+    return account
 
 
 _KNOWN: Final = frozenset(int(code) for code in RequestCode)

@@ -6,7 +6,7 @@ account noted with the connection (``Visitor``), and the compiled ``Gate`` knows
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from contrailmq._native.lanes.decided import LanePlan, LaneTopic
 from contrailmq._native.lanes.gate import Gate, LaneAccount, Visitor
@@ -43,26 +43,38 @@ class BrokerGate:
             return
         if SECURITY_TOKEN in request.fields and self._guard.takes_tokens:
             return  # a token has an end of its own
-        visitor.accounts[name] = self._lane_account(name, account)
+        visitor.accounts[name] = self._lane_account(name, account, connection.peer)
 
     def may_send(self, account: LaneAccount, topic: LaneTopic) -> bool:
         """Whether an account may put messages into a topic."""
-        return self._guard.allows(account.owner, [topic_need(topic.topic.decode(), PUB)])
+        owner, peer = account.owner
+        return self._guard.allows(owner, [topic_need(topic.topic.decode(), PUB)], peer)
 
     def may_pull(self, account: LaneAccount, plan: LanePlan) -> bool:
         """Whether an account may read what a plan reads."""
-        return self._guard.allows(account.owner, read_needs(plan.topic, plan.group))
+        owner, peer = account.owner
+        return self._guard.allows(owner, read_needs(plan.topic, plan.group), peer)
 
-    def _lane_account(self, name: bytes, account: Account) -> LaneAccount:
+    def _lane_account(self, name: bytes, account: Account, peer: str) -> LaneAccount:
+        owner = (account, _Place(peer))
         if account is EVERYTHING:  # by its address: not checked on this connection
-            return LaneAccount(name, (), account, is_free=True)
+            return LaneAccount(name, (), owner, is_free=True)
         if not name:  # by its certificate: another connection's may be another account
-            return LaneAccount(name, (), account)
+            return LaneAccount(name, (), owner)
         if self._epoch != self.core.epoch:
             self._epoch = self.core.epoch
             self._known.clear()
         found = self._known.get(name)
         if found is None:
             secrets = tuple(secret.encode("utf-8", "replace") for secret in account.secrets)
-            found = self._known[name] = LaneAccount(name, secrets, account)
+            found = LaneAccount(name, secrets, owner)
+            if not account.has_sources:  # else what it may is this connection's alone
+                self._known[name] = found
         return found
+
+
+class _Place(NamedTuple):
+    """Where a connection comes from, without the connection."""
+
+    peer: str
+    principals: tuple[str, ...] = ()

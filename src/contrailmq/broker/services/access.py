@@ -12,6 +12,7 @@ import msgspec
 from contrailmq._native.lanes.gate import Gate
 from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.handlers.acl import AccountHandlers, FoundTopics
+from contrailmq.broker.handlers.users import UserHandlers
 from contrailmq.broker.lanes.gate import BrokerGate
 from contrailmq.broker.parts import Parts
 from contrailmq.broker.services.audit_topic import AuditTopic
@@ -110,7 +111,11 @@ def build_access(path: Path, settings: BrokerSettings, *, audit: Path, clock: Cl
     """Read the accounts; raises ConfigError."""
     accounts = Accounts(AccountFiles(path), clock=clock)
     accounts.start()
-    guard = Guard(accounts, trace_topics=(TRACE_TOPIC, settings.trace_topic_name))
+    guard = Guard(
+        accounts,
+        trace_topics=(TRACE_TOPIC, settings.trace_topic_name),
+        cluster=settings.cluster_name,
+    )
     noted = Audit(Path(settings.audit_log) if settings.audit_log else audit, clock=clock)
     noted.watch(guard)
     return Access(accounts, guard, BrokerGate(guard), noted)
@@ -129,7 +134,8 @@ def guarded(handlers: Mapping[int, Handler], access: Access, parts: Parts) -> di
         (RequestCode.END_TRANSACTION, topics.end),
     ):
         found[code] = wrap(found[code])
-    return found | AccountHandlers(access.accounts, parts.identity, parts.clock).handlers()
+    found |= AccountHandlers(access.accounts, parts.identity, parts.clock).handlers()
+    return found | UserHandlers(access.accounts, access.guard, parts.clock).handlers()
 
 
 def signer(text: str) -> Callable[[Command], None] | None:
