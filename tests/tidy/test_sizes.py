@@ -23,6 +23,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 BY_POSITION: dict[str, str] = {
     "net/endpoint.py:FastLane.run": "once per socket read, implemented by compiled code",
     "broker/lanes/send.py:BrokerLane.other": "the same, called by compiled code",
+    "net/tls_transport.py:TlsTransport.run": "in the place of a lane, called by compiled code",
 }
 
 

@@ -2,7 +2,8 @@
 
 ``async with AdminClient("127.0.0.1:9876") as admin: print(await admin.topics.names())``. The calls
 are in families, one module each: ``admin.topics``, ``admin.groups``, ``admin.offsets``,
-``admin.messages``, ``admin.brokers``, ``admin.accounts`` and ``admin.names`` (name servers).
+``admin.messages``, ``admin.brokers``, ``admin.accounts``, ``admin.users`` and ``admin.names`` (name
+servers).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contrailmq.admin.names_calls import NameServerCalls
 from contrailmq.admin.offset_calls import OffsetCalls
 from contrailmq.admin.old_names import CALLED, add_old_names, callable_family
 from contrailmq.admin.topic_calls import TopicCalls
+from contrailmq.admin.user_calls import UserCalls
 from contrailmq.client.settings import ClientSettings, World
 
 
@@ -40,6 +42,7 @@ class AdminClient(AdminCaller):
         self.messages = MessageCalls(self)
         self.brokers: BrokerCalls = _CALLABLE["brokers"](self)
         self.accounts = AccountCalls(self)
+        self.users = UserCalls(self)
 
 
 _FAMILIES = {"topics": TopicCalls, "groups": GroupCalls, "brokers": BrokerCalls}

@@ -7,7 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from contrailmq.admin.mqadmin import accounts, brokers, exports, groups, messages, topics
+from contrailmq.admin.mqadmin import (
+    accounts,
+    brokers,
+    exports,
+    groups,
+    messages,
+    topics,
+    users,
+)
 from contrailmq.admin.mqadmin.command import AdminCommand
 from contrailmq.admin.options import connection_options, new_parser, with_admin
 
@@ -18,6 +26,7 @@ COMMANDS: Final[dict[str, AdminCommand]] = {
     **brokers.COMMANDS,
     **exports.COMMANDS,
     **accounts.COMMANDS,
+    **users.COMMANDS,
 }
 _EPILOG: Final = """\
 examples:

@@ -26,6 +26,7 @@ class Accounts:
         self.files = files
         self.table = AccountTable()
         self.on_change: list[Callable[[], None]] = []
+        self.on_look: list[Callable[[], None]] = []
         self._clock = clock
         self._refused: object = None
 
@@ -61,7 +62,9 @@ class Accounts:
             self.look()
 
     def look(self) -> None:
-        """Read the files again if they have changed."""
+        """Read the files again if they have changed; ``on_look`` are those that look, too."""
+        for look in self.on_look:
+            look()
         stamp = self.files.stamp()
         is_over = 0 < self.table.ends_ms <= self._clock.now_ms()  # an old secret has ended
         if not is_over and stamp in (self.table.stamp, self._refused):

@@ -36,6 +36,8 @@ def test_no_key_of_ours_shadows_another_meaning() -> None:
     private = {key for key in ours - KNOWN_KEYS if not key.startswith(("net", "tls."))}
     assert private <= {
         "aclFile",
+        "aclTokenAudience",
+        "aclTokenKeys",
         "auditLogPath",
         "innerClientAuthenticationCredentials",
         "proxyProtocolFrom",

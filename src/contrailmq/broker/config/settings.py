@@ -119,6 +119,20 @@ class BrokerSettings:
             "`$ROCKETMQ_HOME/conf`, else in the store's `config`."
         ),
     )
+    token_keys: str = key(
+        "aclTokenKeys",
+        "",
+        doc=(
+            "The path of a JWKS file. A JSON Web Token in the SecurityToken of a request that one "
+            "of its keys signed stands for the account of its subject. Empty: tokens are not "
+            "looked at."
+        ),
+    )
+    token_audience: str = key(
+        "aclTokenAudience",
+        "",
+        doc="Whom a token must be meant for (`aud`). Empty: anyone.",
+    )
     audit_log: str = key(
         "auditLogPath",
         "",

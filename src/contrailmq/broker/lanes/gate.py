@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from contrailmq._native.lanes.decided import LanePlan, LaneTopic
 from contrailmq._native.lanes.gate import Gate, LaneAccount, Visitor
+from contrailmq.broker.services.quotas import Quotas
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.acl import ACCESS_KEY, SECURITY_TOKEN
 from contrailmq.protocol.command import Command
@@ -24,8 +25,9 @@ ACCOUNTS_MAX: Final = 64  # of one connection; the requests of others go the ord
 class BrokerGate:
     """Checks every request that the lanes do not take; ``core`` checks those they do."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, quotas: Quotas) -> None:
         self._guard = guard
+        self.quotas = quotas
         self.core = Gate(self, guard.takes_tokens)
         self._epoch = -1
         self._known: dict[bytes, LaneAccount] = {}
@@ -34,6 +36,8 @@ class BrokerGate:
     def check(self, request: Command, connection: Connection) -> None:
         """Let a request pass, or raise AccessDenied."""
         account = self._guard.check(request, connection)
+        if account.limits.are_set:
+            self.quotas.charge(account, request, connection)
         visitor = connection.visitor
         if visitor is None or visitor.epoch != self.core.epoch:
             free = self._free if self._guard.is_white(connection) else None
@@ -59,15 +63,16 @@ class BrokerGate:
         owner = (account, _Place(peer))
         if account is EVERYTHING:  # by its address: not checked on this connection
             return LaneAccount(name, (), owner, is_free=True)
+        allowance = self.quotas.of(account).allowance if account.limits.are_set else None
         if not name:  # by its certificate: another connection's may be another account
-            return LaneAccount(name, (), owner)
+            return LaneAccount(name, (), owner, allowance=allowance)
         if self._epoch != self.core.epoch:
             self._epoch = self.core.epoch
             self._known.clear()
         found = self._known.get(name)
         if found is None:
             secrets = tuple(secret.encode("utf-8", "replace") for secret in account.secrets)
-            found = LaneAccount(name, secrets, owner)
+            found = LaneAccount(name, secrets, owner, allowance=allowance)
             if not account.has_sources:  # else what it may is this connection's alone
                 self._known[name] = found
         return found

@@ -16,6 +16,7 @@ from contrailmq.broker.handlers.users import UserHandlers
 from contrailmq.broker.lanes.gate import BrokerGate
 from contrailmq.broker.parts import Parts
 from contrailmq.broker.services.audit_topic import AuditTopic
+from contrailmq.broker.services.quotas import Quotas
 from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError
 from contrailmq.net.dispatch import Check, Handler
@@ -31,6 +32,7 @@ from contrailmq.security.accounts import Accounts
 from contrailmq.security.audit import Audit
 from contrailmq.security.files import AccountFiles
 from contrailmq.security.guard import Guard
+from contrailmq.security.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +113,27 @@ def build_access(path: Path, settings: BrokerSettings, *, audit: Path, clock: Cl
     """Read the accounts; raises ConfigError."""
     accounts = Accounts(AccountFiles(path), clock=clock)
     accounts.start()
+    tokens = None
+    if settings.token_keys:
+        tokens = Tokens(Path(settings.token_keys), audience=settings.token_audience, clock=clock)
+        tokens.start()
+        accounts.on_look.append(tokens.look)
     guard = Guard(
         accounts,
+        tokens=tokens,
         trace_topics=(TRACE_TOPIC, settings.trace_topic_name),
         cluster=settings.cluster_name,
     )
     noted = Audit(Path(settings.audit_log) if settings.audit_log else audit, clock=clock)
     noted.watch(guard)
-    return Access(accounts, guard, BrokerGate(guard), noted)
+    return Access(accounts, guard, BrokerGate(guard, Quotas(clock)), noted)
 
 
 def guarded(handlers: Mapping[int, Handler], access: Access, parts: Parts) -> dict[int, Handler]:
     """The handlers with those that manage accounts, and with topics checked where found."""
     found = dict(handlers)
     tables = parts.tables
+    access.gate.quotas.has_topic = lambda topic: tables.topics.find(topic) is not None
     access.audit.on_entry = AuditTopic(
         parts.putting, tables.topics, parts.identity, clock=parts.clock
     )
