@@ -4,7 +4,7 @@ A body is a ``msgspec.Struct``: its fields have Python names, its wire names are
 (or what ``msgspec.field(name=...)`` says).  All fields have defaults, as in Java's beans.
 
 Decoding takes two roads.  A body that is standard JSON and of the expected types goes through
-msgspec alone.  Everything else (object keys, ``$ref``, numbers for text and the reverse, nulls)
+msgspec alone, and so do maps with queues as keys (``queue_keys``).  Everything else (``$ref``, numbers for text and the reverse, nulls)
 is read by the tolerant parser and converted value by value here.  Unknown keys are ignored, nulls
 and missing keys leave the default, and what still does not fit is a ``RemoteProtocolError``.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import functools
 import re
 import types
@@ -26,6 +27,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import msgspec
 
 from contrailmq.errors import RemoteProtocolError
+from contrailmq.protocol.bodies.queue_keys import decode_with_queue_keys, has_queue_keys
 from contrailmq.protocol.fastjson import count_values, dumps, has_references, java_double, loads
 from contrailmq.protocol.json_reader import ObjectKey
 from contrailmq.protocol.queue import MessageQueue
@@ -66,7 +68,12 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
     def decode(cls, data: bytes | bytearray | memoryview | str) -> Self:
         """Read a body; ``RemoteProtocolError`` when it is not one of this kind."""
         strict = _strict_decoder(cls)
-        if strict is not None and not has_references(data) and not _has_alias(cls, data):
+        is_plain = not has_references(data) and not _has_alias(cls, data)
+        if is_plain and has_queue_keys(cls):
+            raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
+                return typing.cast(Self, decode_with_queue_keys(cls, raw))
+        elif is_plain and strict is not None:
             for quoted in (_as_it_is, _with_quoted_numbers):
                 try:
                     found: Self = strict.decode(quoted(data))
