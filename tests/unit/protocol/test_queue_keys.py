@@ -1,4 +1,4 @@
-"""Maps with queues as keys: the quick road agrees with the tolerant one, and takes what is usual."""
+"""Maps with queues as keys: the quick road agrees with the tolerant one."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ A body is a ``msgspec.Struct``: its fields have Python names, its wire names are
 (or what ``msgspec.field(name=...)`` says).  All fields have defaults, as in Java's beans.
 
 Decoding takes two roads.  A body that is standard JSON and of the expected types goes through
-msgspec alone, and so do maps with queues as keys (``queue_keys``).  Everything else (``$ref``, numbers for text and the reverse, nulls)
-is read by the tolerant parser and converted value by value here.  Unknown keys are ignored, nulls
-and missing keys leave the default, and what still does not fit is a ``RemoteProtocolError``.
+msgspec alone, and so do maps with queues as keys (``queue_keys``).  Everything else (``$ref``,
+numbers for text and the reverse, nulls) is read by the tolerant parser and converted value by value
+here.  Unknown keys are ignored, nulls and missing keys leave the default, and what still does not
+fit is a ``RemoteProtocolError``.
 
 Encoding writes what Java 5.x writes; ``legacy=True`` leaves out what 4.9 does not know (it would
 ignore it), so that either line's bytes can be made.
