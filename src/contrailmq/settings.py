@@ -128,6 +128,11 @@ def explained(cls: type[Any]) -> dict[str, str]:
     return {field.metadata["key"]: field.metadata["doc"] for field in _fields(cls)}
 
 
+def live_keys(cls: type[Any]) -> set[str]:
+    """Return the keys of ``cls`` that may be changed while a server runs."""
+    return {field.metadata["key"] for field in _fields(cls) if field.metadata["live"]}
+
+
 def as_properties(settings: Any) -> dict[str, str]:
     """The settings as RocketMQ's keys and texts. A secret that is set shows as ``HIDDEN``."""
     found = {

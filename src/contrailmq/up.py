@@ -38,6 +38,7 @@ from contrailmq.security.files import AccountFiles
 from contrailmq.security.first_start import Secured, secure
 from contrailmq.settings import read_file
 from contrailmq.store.layout import Layout
+from contrailmq.up_console import add_console_options, console_beside
 from contrailmq.up_metrics import add_defaults, beside, child_keys, shown
 from contrailmq.up_replicas import ReplicaProcesses, await_end, keep_running, ready_address
 from contrailmq.usage import CommandParser, listen_fault, port, whole
@@ -231,12 +232,16 @@ async def _serve(options: argparse.Namespace) -> None:
     serve = _many if options.brokers > 1 else _one
     if options.replicas > 1:
         serve = _replicated
-    async with serve(conf, options, kv_path) as told:
+    async with (
+        serve(conf, options, kv_path) as told,
+        console_beside(options, told, tls=conf.tls, acl=conf.broker.acl_enable) as console,
+    ):
         took_s = (clock.monotonic_ms() - began_ms) / 1000
         sys.stdout.write(
             f"contrail is up: {told}; ready in {took_s:.2f} s; "
             f"stop it with Ctrl-C or kill {os.getpid()}\n"
         )
+        sys.stdout.write(console)
         if secured is not None:
             sys.stdout.write(secured.told(told.split(",")[0].removeprefix("name server ")))
         sys.stdout.flush()
@@ -377,19 +382,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=port, help="the broker's port, 10911; 0 takes a free one")
     parser.add_argument(
-        "--brokers",
-        type=whole(1, BROKERS_MAX),
-        default=1,
-        metavar="N",
+        "--brokers", type=whole(1, BROKERS_MAX), default=1, metavar="N",
         help="as many broker processes",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--replicas",
-        type=whole(1, REPLICAS_MAX),
-        default=1,
-        metavar="N",
+        "--replicas", type=whole(1, REPLICAS_MAX), default=1, metavar="N",
         help="one broker kept N times: when a process dies another takes over",
-    )
+    )  # fmt: skip
+    add_console_options(parser)
     return parser
 
 

@@ -26,6 +26,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("_native/system.py", "time.time_ns"): "the clock itself",
     ("_native/system.py", "time.monotonic_ns"): "the clock itself",
     ("clock.py", "time.monotonic_ns"): "the clock itself",
+    ("console/sessions.py", "os.urandom"): "ids of sessions are the system's, never a seed's",
     ("security/first_start.py", "os.urandom"): "secrets are the system's, never a seed's",
     ("lifecycle.py", "asyncio.get_running_loop().create_task"): "the owner of tasks",
 }

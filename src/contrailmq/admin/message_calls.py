@@ -107,9 +107,13 @@ class MessageCalls:
         return records
 
     async def pull(
-        self, queue: MessageQueue, offset: int, *, count: int = 32, expression: str = "*"
-    ) -> tuple[list[Record], PullMessageResponse]:
-        """Messages of a queue from an offset on, and where to go on; does not wait for any."""
+        self, queue: MessageQueue, offset: int, *,
+        count: int = 32, expression: str = "*", kind: str = "TAG", address: str | None = None,
+    ) -> tuple[list[Record], PullMessageResponse]:  # fmt: skip
+        """Messages of a queue from an offset on, and where to go on; does not wait for any.
+
+        ``kind`` is TAG or SQL92; an ``address`` saves asking where the broker is.
+        """
         header = PullMessageRequest(
             consumer_group=TOOLS_GROUP,
             topic=queue.topic,
@@ -118,11 +122,11 @@ class MessageCalls:
             max_msg_nums=count,
             sys_flag=SUBSCRIPTION_FLAG,
             subscription=expression,
-            expression_type="TAG",
+            expression_type=kind,
         )
-        address = await self._caller.address_of(queue.broker_name)
+        target = address or await self._caller.address_of(queue.broker_name)
         request = Command.request(RequestCode.PULL_MESSAGE, header)
-        answer = await self._caller.call(address, request, timeout_s=_QUERY_S)
+        answer = await self._caller.call(target, request, timeout_s=_QUERY_S)
         if answer.code not in (0, 19, 20, 21):
             self._caller.check(answer)
         records = decode_records(answer.body) if answer.code == 0 else []

@@ -1,0 +1,1 @@
+"""The web console: pages over ``AdminClient`` for one cluster, ours or Java's."""
