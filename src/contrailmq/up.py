@@ -110,12 +110,13 @@ class Cluster:
     async def __aenter__(self) -> Cluster:
         try:
             host = self._conf.broker.bind_address
-            self._names, self._namesrv_address = await self._stack.enter_async_context(
+            names, self._namesrv_address = await self._stack.enter_async_context(
                 _name_server(
                     host, self._namesrv_port, self._kv_config_path,
                     conf=self._conf, config_path=self._config_path,
                 )
             )  # fmt: skip
+            self._names = names
             broker = Broker(
                 dataclasses.replace(self._conf.broker, namesrv_addr=self._namesrv_address),
                 self._conf.store,
@@ -125,7 +126,7 @@ class Cluster:
                 config_path=self._config_path,
                 tls=own_calls(self._conf.tls),
                 metrics=self._conf.metrics,
-                beside=beside(self._conf.metrics, self._names.figures, self._namesrv_address),
+                beside=beside(self._conf.metrics, names.figures, self._namesrv_address),
             )
             self._broker = await self._stack.enter_async_context(broker)
         except BaseException:

@@ -98,7 +98,7 @@ class Guard:
     def account_of(self, request: Command, peer: Peer) -> Account:
         """Whose request it is; an account that may everything for a white address."""
         table = self._accounts.table
-        host = peer.peer.rpartition(":")[0]
+        host = _host(peer)
         if table.white.matches(host):
             return EVERYTHING
         name = request.fields.get(ACCESS_KEY)
@@ -122,13 +122,13 @@ class Guard:
 
     def is_white(self, peer: Peer) -> bool:
         """Whether nothing of a connection is checked, by its address."""
-        return self._accounts.table.white.matches(peer.peer.rpartition(":")[0])
+        return self._accounts.table.white.matches(_host(peer))
 
-    def allows(self, account: Account, needs: Iterable[Need], peer: Peer) -> bool:
+    def allows(self, account: Account, needs: Iterable[Need], host: str) -> bool:
         """Whether an account has all that is needed, where it comes from."""
         try:
             for need in needs:
-                self._check_need(account, need, peer)
+                self._check_need(account, need, host)
         except AccessDenied:
             return False
         return True
@@ -138,15 +138,20 @@ class Guard:
         """Whether a SecurityToken may stand for an account."""
         return self._tokens is not None
 
-    def check_topic(self, request: Command, peer: Peer, topic: str, *, is_write: bool) -> None:
+    def check_found(self, request: Command, peer: Peer, topic: str, *, is_write: bool) -> None:
         """Whether a request may write to, or read, a topic that was found; raises."""
         account = self.account_of(request, peer)
         more = AS_WELL.get(request.code, ()) if account.policies else ()
-        self._check_need(account, topic_need(topic, PUB if is_write else SUB), peer, more)
+        need = topic_need(topic, PUB if is_write else SUB)
+        self._check_need(account, need, _host(peer), more)
 
-    def check_group(self, account: Account, group: str) -> None:
+    def check_topic(self, account: Account, topic: str, *, is_write: bool, host: str) -> None:
+        """Whether an account may write to, or read, a topic; raises."""
+        self._check_need(account, topic_need(topic, PUB if is_write else SUB), host)
+
+    def check_group(self, account: Account, group: str, *, host: str) -> None:
         """Whether an account may consume with a group; raises."""
-        self._check_need(account, Need(GROUP, group, SUB))
+        self._check_need(account, Need(GROUP, group, SUB), host)
 
     def _shown(self, peer: Peer) -> Account:
         for principal in peer.principals:
@@ -173,19 +178,18 @@ class Guard:
             )
         more = AS_WELL.get(request.code, ()) if account.policies else ()
         for need in needs:
-            self._check_need(account, need, peer, more)
+            self._check_need(account, need, _host(peer), more)
 
     def _is_granted(self, request: Command, account: Account, peer: Peer) -> bool:
         """Whether policies give an account what else only an administrator does."""
         asks = asks_of(request, self._cluster) if account.policies else None
         if asks is None:
             return False
-        host = peer.peer.rpartition(":")[0]
-        entries = account.entries()
+        entries, host = account.entries(), _host(peer)
         return all(decide(entries, (ask.kind, ask.name), ask.actions, host) for ask in asks)
 
     def _check_need(
-        self, account: Account, need: Need, peer: Peer, more: tuple[str, ...] = ()
+        self, account: Account, need: Need, host: str, more: tuple[str, ...] = ()
     ) -> None:
         if account.is_admin:
             return
@@ -193,13 +197,16 @@ class Guard:
             return
         if need.kind == TOPIC and need.name == AUDIT_TOPIC:
             raise AccessDenied(f"No permission for topic:{need.name}")
-        host = peer.peer.rpartition(":")[0]
         refusal = account.refusal(need, host, more)
         if refusal is None:
             return
         instead = group_of_dlq(need)
         if instead is None or account.refusal(instead, host) is not None:
             raise AccessDenied(refusal)
+
+
+def _host(peer: Peer) -> str:
+    return peer.peer.rpartition(":")[0]
 
 
 def _enabled(account: Account) -> Account:

@@ -37,16 +37,18 @@ class GrpcAccess:
                 return
             for need in needs:
                 if need.topic:
-                    self._guard.check_topic(account, need.topic, is_write=need.is_write)
+                    self._guard.check_topic(
+                        account, need.topic, is_write=need.is_write, host=_host(peer)
+                    )
                 if need.group:
-                    self._guard.check_group(account, need.group)
+                    self._guard.check_group(account, need.group, host=_host(peer))
         except AccessDenied as error:
             raise GrpcError(GrpcStatus.PERMISSION_DENIED, error.text) from None
 
     def _account(self, metadata: Mapping[str, str], peer: str) -> Account | None:
         """The account that signed; None for an address that may do everything."""
         table = self._accounts.table
-        host = peer.rpartition(":")[0].strip("[]")
+        host = _host(peer)
         if table.white.matches(host):
             return None
         parts = dict(_PARTS.findall(metadata.get("authorization", "")))
@@ -54,7 +56,7 @@ class GrpcAccess:
         if not name:
             raise AccessDenied("No accessKey is configured")
         account = table.accounts.get(name)
-        if account is not None and account.home.matches(host):
+        if account is not None and account.is_enabled and account.home.matches(host):
             return None
         text = metadata.get("x-mq-date-time", "")
         given = parts.get("Signature", "").lower()
@@ -64,7 +66,13 @@ class GrpcAccess:
             raise AccessDenied(f"No acl config for {name}")
         if not any(is_signed):
             raise AccessDenied(f"Check signature failed for accessKey={name}")
+        if not account.is_enabled:
+            raise AccessDenied(f"User:{name} is disabled.")
         return account
+
+
+def _host(peer: str) -> str:
+    return peer.rpartition(":")[0].strip("[]")
 
 
 def _signature(secret: str, text: str) -> str:

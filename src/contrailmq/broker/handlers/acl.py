@@ -152,7 +152,7 @@ class FoundTopics:
             answer = handler(request, connection)
             if isinstance(answer, Command) and answer.code == ResponseCode.SUCCESS and answer.body:
                 topic = decode_record(bytes(answer.body)).topic
-                self._guard.check_topic(request, connection, topic, is_write=False)
+                self._guard.check_found(request, connection, topic, is_write=False)
             return answer
 
         return checked
@@ -167,7 +167,7 @@ class FoundTopics:
             half = self._halves(header.commit_log_offset)
             if half is not None:
                 topic = half.properties.get(PROPERTY_REAL_TOPIC, half.topic)
-                self._guard.check_topic(request, connection, topic, is_write=True)
+                self._guard.check_found(request, connection, topic, is_write=True)
             return handler(request, connection)
 
         return checked

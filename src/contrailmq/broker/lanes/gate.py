@@ -6,7 +6,7 @@ account noted with the connection (``Visitor``), and the compiled ``Gate`` knows
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from contrailmq._native.lanes.decided import LanePlan, LaneTopic
 from contrailmq._native.lanes.gate import Gate, LaneAccount, Visitor
@@ -51,16 +51,16 @@ class BrokerGate:
 
     def may_send(self, account: LaneAccount, topic: LaneTopic) -> bool:
         """Whether an account may put messages into a topic."""
-        owner, peer = account.owner
-        return self._guard.allows(owner, [topic_need(topic.topic.decode(), PUB)], peer)
+        owner, host = account.owner
+        return self._guard.allows(owner, [topic_need(topic.topic.decode(), PUB)], host)
 
     def may_pull(self, account: LaneAccount, plan: LanePlan) -> bool:
         """Whether an account may read what a plan reads."""
-        owner, peer = account.owner
-        return self._guard.allows(owner, read_needs(plan.topic, plan.group), peer)
+        owner, host = account.owner
+        return self._guard.allows(owner, read_needs(plan.topic, plan.group), host)
 
     def _lane_account(self, name: bytes, account: Account, peer: str) -> LaneAccount:
-        owner = (account, _Place(peer))
+        owner = (account, peer.rpartition(":")[0])
         if account is EVERYTHING:  # by its address: not checked on this connection
             return LaneAccount(name, (), owner, is_free=True)
         allowance = self.quotas.of(account).allowance if account.limits.are_set else None
@@ -76,10 +76,3 @@ class BrokerGate:
             if not account.has_sources:  # else what it may is this connection's alone
                 self._known[name] = found
         return found
-
-
-class _Place(NamedTuple):
-    """Where a connection comes from, without the connection."""
-
-    peer: str
-    principals: tuple[str, ...] = ()
