@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contrailmq.admin.client import AdminClient
     from contrailmq.client.access import Credentials, Tls
     from contrailmq.client.consumer.lite import LitePullConsumer
     from contrailmq.client.consumer.pop_push import PopConsumer
@@ -26,17 +27,39 @@ if TYPE_CHECKING:
         ClientSettings,
         ConsumerSettings,
         ProducerSettings,
+        World,
+    )
+    from contrailmq.errors import (
+        BrokerError,
+        ClientError,
+        ConnectFailed,
+        ConnectionLost,
+        ContrailError,
+        NetworkError,
+        NoPermission,
+        NoRoute,
+        RequestTimeout,
+        TopicNotExist,
     )
     from contrailmq.protocol.queue import MessageQueue
     from contrailmq.version import VERSION as __version__
 
 __all__ = [
+    "AdminClient",
+    "BrokerError",
+    "ClientError",
     "ClientSettings",
+    "ConnectFailed",
+    "ConnectionLost",
     "ConsumerSettings",
+    "ContrailError",
     "Credentials",
     "LitePullConsumer",
     "Message",
     "MessageQueue",
+    "NetworkError",
+    "NoPermission",
+    "NoRoute",
     "PopConsumer",
     "PoppedMessage",
     "Producer",
@@ -47,24 +70,35 @@ __all__ = [
     "PushConsumer",
     "Receipt",
     "ReceivedMessage",
+    "RequestTimeout",
     "Selector",
     "SendStatus",
     "SimpleConsumer",
     "Sql",
     "Tls",
+    "TopicNotExist",
     "Transaction",
     "TransactionState",
+    "World",
     "__version__",
 ]
 
 _HOMES = {
+    "AdminClient": "contrailmq.admin.client",
+    "BrokerError": "contrailmq.errors",
+    "ClientError": "contrailmq.errors",
     "ClientSettings": "contrailmq.client.settings",
+    "ConnectFailed": "contrailmq.errors",
+    "ConnectionLost": "contrailmq.errors",
     "ConsumerSettings": "contrailmq.client.settings",
+    "ContrailError": "contrailmq.errors",
     "Credentials": "contrailmq.client.access",
-    "Tls": "contrailmq.client.access",
     "LitePullConsumer": "contrailmq.client.consumer.lite",
     "Message": "contrailmq.client.message",
     "MessageQueue": "contrailmq.protocol.queue",
+    "NetworkError": "contrailmq.errors",
+    "NoPermission": "contrailmq.errors",
+    "NoRoute": "contrailmq.errors",
     "PopConsumer": "contrailmq.client.consumer.pop_push",
     "PoppedMessage": "contrailmq.client.consumer.pops",
     "Producer": "contrailmq.client.producer.producer",
@@ -75,12 +109,16 @@ _HOMES = {
     "PushConsumer": "contrailmq.client.consumer.push",
     "Receipt": "contrailmq.client.message",
     "ReceivedMessage": "contrailmq.client.message",
+    "RequestTimeout": "contrailmq.errors",
     "Selector": "contrailmq.client.producer.queue_choice",
     "SendStatus": "contrailmq.client.message",
     "SimpleConsumer": "contrailmq.client.consumer.simple",
     "Sql": "contrailmq.client.consumer.subscription",
+    "Tls": "contrailmq.client.access",
+    "TopicNotExist": "contrailmq.errors",
     "Transaction": "contrailmq.client.producer.transaction",
     "TransactionState": "contrailmq.client.producer.transaction",
+    "World": "contrailmq.client.settings",
 }
 
 

@@ -8,6 +8,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from contrailmq._native import records
 from contrailmq._native.client.delivery import DeliveryFields, adopt, find_bad_bodies
+from contrailmq.client.arguments import (
+    body_bytes,
+    check_keys,
+    check_properties,
+    check_tags,
+    check_whole,
+    json_bytes,
+    json_value,
+)
 from contrailmq.client.names import unwrap
 from contrailmq.errors import ClientError, RemoteProtocolError
 from contrailmq.protocol import properties as names
@@ -19,6 +28,7 @@ from contrailmq.protocol.queue import MessageQueue
 from contrailmq.protocol.sysflag import COMPRESSED
 
 DELAY_LEVEL_MAX: Final = 18
+DEAD_LETTER_S: Final = -1.0  # in place of a time to wait
 _NO_LIMIT: Final = 1 << 62
 _TIME_MAX_MS: Final = (1 << 63) - 1
 
@@ -74,15 +84,20 @@ class Message:
             check_tags(tags)
             check_keys(self.keys)
         if self.properties:
-            _check_properties(self.properties)
+            check_properties(self.properties)
         if delay_level or delay_s is not None or deliver_at_ms is not None or flag:
             self._check_numbers()
 
+    @classmethod
+    def json(cls, topic: str, value: Any, **arguments: Any) -> Message:
+        """Make a message whose body is a value as JSON; ``arguments`` are those of ``Message``."""
+        return cls(topic, json_bytes(value), **arguments)
+
     def _check_numbers(self) -> None:
-        _check_whole("delay_level", self.delay_level, 0, DELAY_LEVEL_MAX)
-        _check_whole("flag", self.flag, -(1 << 31), (1 << 31) - 1)
+        check_whole("delay_level", self.delay_level, 0, DELAY_LEVEL_MAX)
+        check_whole("flag", self.flag, -(1 << 31), (1 << 31) - 1)
         if self.deliver_at_ms is not None:
-            _check_whole("deliver_at_ms", self.deliver_at_ms, 0, _TIME_MAX_MS)
+            check_whole("deliver_at_ms", self.deliver_at_ms, 0, _TIME_MAX_MS)
         delay_s: Any = self.delay_s
         if delay_s is not None and (
             isinstance(delay_s, bool)
@@ -101,7 +116,7 @@ class Message:
         found: dict[str, str] = {}
         self._check_numbers()
         if self.properties:
-            _check_properties(self.properties)
+            check_properties(self.properties)
             found.update(self.properties)
         if self.keys:
             check_keys(self.keys)
@@ -250,6 +265,20 @@ class ReceivedMessage(DeliveryFields):
         self.retry_asked = True
         self.retry_after_s = after
 
+    def dead_letter(self) -> Any:
+        """Make it a dead letter when its handler is done, without another attempt.
+
+        Later calls of ``retry`` undo it. A broadcast message is dropped.
+        """
+        self.retry(DEAD_LETTER_S)
+
+    def json(self, kind: Any = Any) -> Any:
+        """The value of a JSON body; with ``kind`` (a dataclass, ``dict[str, int]`` …) checked.
+
+        Raises ClientError for a body that is no JSON, or not of that kind.
+        """
+        return json_value(self.body, kind)
+
     def __repr__(self) -> str:
         return (
             f"<ReceivedMessage {self.topic} {self.origin.queue.broker_name}/{self.queue_id}"
@@ -302,77 +331,15 @@ DELAYS_S = (
 
 
 def delay_level(after_s: float | None) -> int:
-    """The broker's delay level for a wait: the shortest that is long enough; 0 leaves it to it."""
+    """The broker's delay level for a wait: the shortest that is long enough; 0 leaves it to it.
+
+    -1 makes a dead letter.
+    """
     if after_s is None:
         return 0
+    if after_s == DEAD_LETTER_S:
+        return -1
     for level, delay in enumerate(DELAYS_S, start=1):
         if delay >= after_s:
             return level
     return len(DELAYS_S)
-
-
-def body_bytes(body: Any) -> bytes:
-    """The bytes of a body, whatever their shape; a copy unless they are ``bytes``.
-
-    Length and content are taken here, once: what a caller does to its buffer later, and how wide
-    the items of a view are, changes nothing on the wire.
-    """
-    if isinstance(body, bytes):
-        return body if type(body) is bytes else bytes(body)
-    if isinstance(body, bytearray):
-        return bytes(body)
-    if isinstance(body, memoryview):
-        try:
-            return body.tobytes()
-        except ValueError as error:
-            raise ClientError(f"the body cannot be read: {error}") from error
-    raise ClientError(
-        f"the body is {type(body).__name__}, must be bytes; encode text with .encode()"
-    )
-
-
-def check_tags(tags: Any) -> None:
-    """Refuse a tag that could not be stored, or that no subscription could select."""
-    if tags is None:
-        return
-    if not isinstance(tags, str):
-        raise ClientError(f"tags is {type(tags).__name__}, must be text: a message has one tag")
-    if "||" in tags or "\x01" in tags or "\x02" in tags:
-        raise ClientError(
-            f"tags {tags!r} must not contain || (a message has one tag, a subscription may name"
-            " several) or the separators \\x01 and \\x02"
-        )
-
-
-def check_keys(keys: tuple[Any, ...]) -> None:
-    """Refuse keys that could not be stored, or would become several."""
-    for key in keys:
-        if not isinstance(key, str):
-            raise ClientError(f"key {key!r} is {type(key).__name__}, must be text")
-        if not key or key.split() != [key] or "\x01" in key or "\x02" in key:
-            raise ClientError(
-                f"key {key!r} must not be empty or contain spaces (they separate keys) or the"
-                " separators \\x01 and \\x02"
-            )
-
-
-def _check_whole(name: str, value: Any, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise ClientError(f"{name} is {value!r}: expected a whole number from {least} to {most}")
-
-
-def _check_properties(properties: Mapping[Any, Any]) -> None:
-    for name, value in properties.items():
-        if isinstance(name, str) and name in names.RESERVED_PROPERTIES:
-            raise ClientError(
-                f"property {name!r} is RocketMQ's own; use the arguments of Message"
-                " (tags, keys, delay_level, …) or another name"
-            )
-        if not isinstance(name, str) or not isinstance(value, str):
-            kind = type(value if isinstance(name, str) else name).__name__
-            raise ClientError(f"property {name!r} is {kind}, must be text")
-    illegal = names.find_illegal_property(properties)
-    if illegal is not None:
-        raise ClientError(
-            f"property {illegal!r} is empty or holds one of the separators \\x01 and \\x02"
-        )

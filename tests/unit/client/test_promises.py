@@ -81,6 +81,39 @@ def test_dead_letters_are_logged_with_attempt_keys_and_group(
         asyncio.run(main())
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_handler_may_make_a_dead_letter_at_the_first_attempt(ordered: bool) -> None:
+    async def main() -> None:
+        async with (
+            LocalCluster() as cluster,
+            Producer("p", name_servers=cluster.name_servers) as producer,
+        ):
+            await cluster.create_topic("T", queues=1)
+            for body in ("poison", "good"):
+                await producer.send(Message.json("T", {"kind": body}))
+            seen: list[str] = []
+
+            def handle(message: ReceivedMessage) -> None:
+                seen.append(message.json()["kind"])
+                if seen[-1] == "poison":
+                    message.dead_letter()
+
+            async with PushConsumer(
+                "g",
+                topics="T",
+                name_servers=cluster.name_servers,
+                start_from="first",
+                handler=handle,
+                ordered=ordered,
+            ):
+                store = cluster.brokers[0].broker.parts.store
+                await until(lambda: store.bounds("%DLQ%g", 0)[1] == 1 and "good" in seen)
+            assert sorted(seen) == ["good", "poison"]
+            assert store.bounds("%RETRY%g", 0)[1] == 0
+
+    asyncio.run(main())
+
+
 def test_a_reply_to_a_caller_that_is_gone_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with (

@@ -19,7 +19,7 @@ from contrailmq.client.consumer.pop_member import PopMember
 from contrailmq.client.consumer.pops import PoppedMessage, check_pop
 from contrailmq.client.consumer.subscription import Topics
 from contrailmq.client.crew import Crew, to_the_end
-from contrailmq.client.message import DELAYS_S
+from contrailmq.client.message import DEAD_LETTER_S, DELAYS_S
 from contrailmq.client.settings import ClientSettings, World
 from contrailmq.errors import ClientError, ContrailError, NoRoute
 from contrailmq.net.noise import Noise
@@ -248,7 +248,7 @@ class PopConsumer:
         if after_s is None:
             after_s = DELAYS_S[min(FIRST_RETRY + message.reconsume_times, len(DELAYS_S) - 1)]
         try:
-            if message.reconsume_times >= self._retries_max:
+            if after_s == DEAD_LETTER_S or message.reconsume_times >= self._retries_max:
                 await message.origin.pops.dead_letter(message)
             else:
                 await message.origin.pops.change(message, after_s)

@@ -18,7 +18,7 @@ from contrailmq.client.consumer.queue_work import Inbox, QueueWork
 from contrailmq.client.consumer.send_back import SendBack
 from contrailmq.client.consumer.trace import ConsumerTrace
 from contrailmq.client.crew import Crew
-from contrailmq.client.message import ReceivedMessage
+from contrailmq.client.message import DEAD_LETTER_S, ReceivedMessage
 from contrailmq.client.settings import ConsumerSettings
 from contrailmq.clock import Clock
 from contrailmq.net.noise import Noise
@@ -183,6 +183,8 @@ class Settling:
 
     def _is_last(self, message: ReceivedMessage) -> bool:
         """Whether a message that fails now becomes a dead letter."""
+        if message.retry_after_s == DEAD_LETTER_S:
+            return True
         if self._ordered:
             return 0 <= self._settings.retries_max <= message.reconsume_times
         return message.reconsume_times >= self._send_back.retries_max
@@ -223,11 +225,13 @@ class Settling:
         after_s = first.retry_after_s
         if after_s is None:
             after_s = self._settings.suspend_ordered_s
+        is_last = self._is_last(first)
         for message in rest:
-            message.retry_asked = False
-        limit = self._settings.retries_max
-        if 0 <= limit <= first.reconsume_times and not self._broadcast:
-            if await self._send_back.copy(first):
+            message.retry_asked, message.retry_after_s = False, None
+        if is_last and not self._broadcast:
+            is_asked = after_s == DEAD_LETTER_S
+            bury = self._send_back.bury if is_asked else self._send_back.copy
+            if await bury(first):
                 self._note_dead_letter(first)
                 work.settle(first, self._settings)
                 rest, after_s = rest[1:], 0.0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from contrailmq._native.client.sends import batch_body, plain_batch, property_text
-from contrailmq.client.message import Message, Receipt, SendStatus, body_bytes
+from contrailmq.client.arguments import body_bytes
+from contrailmq.client.message import Message, Receipt, SendStatus
 from contrailmq.client.names import check_topic, wrap
 from contrailmq.client.producer.settings import ProducerSettings
 from contrailmq.clock import Clock

@@ -14,7 +14,8 @@ from collections.abc import Awaitable
 from typing import Final
 
 from contrailmq._native.client.delivery import adopt
-from contrailmq.client.message import Message, Origin, Receipt, ReceivedMessage, body_bytes
+from contrailmq.client.arguments import body_bytes
+from contrailmq.client.message import Message, Origin, Receipt, ReceivedMessage
 from contrailmq.client.producer.outgoing import Outgoing
 from contrailmq.clock import Clock
 from contrailmq.errors import ClientError, SystemFailure, TooManyRequests
