@@ -25,6 +25,7 @@ class SimEtcd:
         self.rows: dict[str, Row] = {}
         self.revision = 1
         self.changes: list[tuple[float, str]] = []
+        self.writes: list[tuple[float, str, str, str]] = []  # groups: when, key, writer, leader
         self._leases: dict[int, float] = {}
         self._ttls: dict[int, float] = {}
         self._last = 0
@@ -44,7 +45,9 @@ class SimEtcd:
     def revoke(self, lease: int) -> None:
         self._leases[lease] = 0.0
 
-    def transact(self, conditions: Sequence[Condition], change: Change, prefix: str) -> Outcome:
+    def transact(
+        self, conditions: Sequence[Condition], change: Change, prefix: str, writer: str = ""
+    ) -> Outcome:
         for row in list(self.rows.values()):
             if row.lease and not self._lives(row.lease):
                 del self.rows[row.key]
@@ -59,7 +62,12 @@ class SimEtcd:
                 created = self.revision if old is None else old.created
                 row = Row(change.key, change.value, created, self.revision, change.lease)
                 self.rows[change.key] = row
-            self.changes.append((asyncio.get_running_loop().time(), change.key))
+            now = asyncio.get_running_loop().time()
+            self.changes.append((now, change.key))
+            if "/groups/" in change.key and writer:
+                leader = self.rows.get(change.key.partition("/")[0] + "/leader")
+                held = "" if leader is None else leader.value.decode()
+                self.writes.append((now, change.key, writer, held))
         found = [self.rows[key] for key in sorted(self.rows) if prefix and key.startswith(prefix)]
         return Outcome(made, self.revision if made else 0, found)
 
@@ -81,8 +89,9 @@ class SimValues:
 
     TIMEOUT_S = 1.0
 
-    def __init__(self, etcd: SimEtcd, rng: random.Random) -> None:
+    def __init__(self, etcd: SimEtcd, rng: random.Random, *, name: str = "") -> None:
         self._etcd = etcd
+        self._name = name
         self._rng = rng
         self.is_cut = False
         self.late_s = 0.0  # calls that are cut arrive so much later, at the most
@@ -111,7 +120,7 @@ class SimValues:
             loop = asyncio.get_running_loop()
             loop.call_later(delay_s, self._late, conditions, change)
         await self._go()
-        found = self._etcd.transact(conditions, change, prefix)
+        found = self._etcd.transact(conditions, change, prefix, self._name)
         await self._go()
         return found
 
@@ -120,7 +129,7 @@ class SimValues:
 
     def _late(self, conditions: Sequence[Condition], change: Change) -> None:
         try:
-            self._etcd.transact(conditions, change, "")
+            self._etcd.transact(conditions, change, "", self._name)
         except EtcdFault:
             return
 

@@ -23,6 +23,7 @@ class Identity:
     ha_address: str  # what replicas connect to
     store_host: bytes  # the address as records hold it
     is_known: bool = True  # False: a controller has not said yet what this broker is
+    may_read: bool = True  # False: it has messages of which it does not know that they count
 
     @property
     def is_master(self) -> bool:

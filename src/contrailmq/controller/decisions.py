@@ -153,10 +153,17 @@ class Decisions:
         return await self._change(name, change)
 
     async def register(self, name: str, broker_id: int, address: str) -> Group:
-        """A broker is here."""
-        return await self._change(
+        """A broker has started: a primary that did may have lost the end of its log."""
+        group = await self._change(
             name, lambda group: rules.register(_known(group, name), broker_id, address)
         )
+        if group.primary == broker_id and any(
+            member != broker_id and self.is_alive(name, member) for member in group.in_sync
+        ):
+            self._pulses.pop((name, broker_id), None)
+            await self.replace_primary(name)
+            group = _known(self.groups.get(name), name)
+        return group
 
     async def alter(
         self, name: str, primary: int, epoch: int, *, members: list[int], set_epoch: int

@@ -69,6 +69,8 @@ class AutoReplicaLink(ReplicaLink):
                 cut: int | None = store.max_offset
             else:
                 cut = self._epochs.common_end(store.max_offset, hello.epochs, hello.end)
+                if cut is None and not store.bound and self._epochs.never_was(hello.epochs):
+                    cut = 0  # nothing of this log was ever confirmed
             if cut is None or cut < store.min_offset:
                 raise StoreError(
                     f"no epoch of {list(self._epochs.entries)} is one of the primary's "

@@ -67,18 +67,14 @@ class EpochList:
         return self.entries[place].start if place < len(self.entries) else NO_END
 
     def append(self, epoch: int, start: int) -> None:
-        """A new epoch begins here, unless another does or a newer one has begun."""
-        if self.entries and (epoch <= self.last_epoch or start <= self.last_start):
-            if epoch != self.last_epoch:
-                log.info("epoch is not noted: epoch=%s start=%s", epoch, start)
-            return
-        self._save([*self.entries, Epoch(epoch, start)])
+        """A new epoch begins here, unless a newer one has begun.
 
-    def drop_from(self, epoch: int) -> None:
-        """Forget this epoch and newer ones: it is about to begin."""
-        kept = [entry for entry in self.entries if entry.epoch < epoch]
-        if len(kept) != len(self.entries):
-            self._save(kept)
+        An epoch that begins here too has no messages in this log.  It is forgotten: if it were
+        kept, what its primary wrote and did not replicate would seem to be ours.
+        """
+        if self.entries and epoch <= self.last_epoch:
+            return
+        self._save([*(entry for entry in self.entries if entry.start < start), Epoch(epoch, start)])
 
     def cut(self, offset: int) -> None:
         """The log ends here now: epochs that begin later never were."""
@@ -109,6 +105,15 @@ class EpochList:
             end = others[theirs + 1].start if theirs + 1 < len(others) else their_end
             return min(my_end, end)
         return None
+
+    def never_was(self, others: tuple[Epoch, ...]) -> bool:
+        """Whether our only epoch, the group's first, has no message in a log with other epochs."""
+        return (
+            len(self.entries) == 1
+            and bool(others)
+            and self.last_start == others[0].start == 0
+            and self.last_epoch < others[0].epoch
+        )
 
     def _save(self, entries: list[Epoch]) -> None:
         self.entries = entries

@@ -52,7 +52,6 @@ class Member:
         self.replica.broker_id = number
 
     def lead(self, epoch: int, members: frozenset[int]) -> None:
-        self.epochs.drop_from(epoch)
         self.epochs.append(epoch, self.store.max_offset)
         self.in_sync.grant(members, epoch)
         self.store.bind(self.store.max_offset)

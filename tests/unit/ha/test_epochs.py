@@ -35,11 +35,22 @@ def test_a_damaged_file_is_passed_over_for_the_one_before() -> None:
     assert EpochList(files, "store/epochFileCheckpoint").entries == [Epoch(1, 0)]
 
 
-def test_an_epoch_without_a_record_is_not_noted() -> None:
-    found = epochs((1, 0), (2, 0), (2, 50), (2, 70), (1, 90))
+def test_an_epoch_without_a_record_is_forgotten() -> None:
+    found = epochs((1, 0), (2, 50), (2, 70), (1, 90))
     assert found.entries == [Epoch(1, 0), Epoch(2, 50)]
-    found.drop_from(2)
-    assert found.entries == [Epoch(1, 0)]
+    found.append(3, 50)
+    assert found.entries == [Epoch(1, 0), Epoch(3, 50)]
+    # The primary of epoch 2 comes back with what it did not replicate: all of that is cut.
+    old = epochs((1, 0), (2, 50))
+    assert old.common_end(80, tuple(found.entries), 200) == 50
+
+
+def test_a_log_whose_only_epoch_never_was() -> None:
+    assert epochs((1, 0)).never_was((Epoch(2, 0), Epoch(3, 90)))
+    assert not epochs((1, 0)).never_was((Epoch(1, 0), Epoch(3, 90)))
+    assert not epochs((1, 0), (2, 100)).never_was((Epoch(3, 0),))
+    assert not epochs((3, 0)).never_was((Epoch(2, 0),))
+    assert not epochs((1, 0)).never_was(())
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,8 @@ class PullPlanner:
             )
         if not self.identity.is_known:
             raise SystemBusy("[REJECTREQUEST]this broker waits for a controller")
+        if not self.identity.may_read:
+            raise SystemBusy("[REJECTREQUEST]this replica waits for its primary's confirmation")
         group_config = self._groups.get_or_create(group, auto_create=settings.auto_create_group)
         if not group_config.consume_enable:
             raise NoPermission(f"subscription group no permission, {group}")

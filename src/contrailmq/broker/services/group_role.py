@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 UNKNOWN: Final = "this broker waits for a controller to say whether it is primary"
 REPLICA: Final = "this broker is a replica: its primary takes messages"
 ADDRESS_S: Final = 0.3
+AHEAD_S: Final = 0.05
 ADDRESS_TIMEOUT_S: Final = 2.0
 
 
@@ -114,13 +115,15 @@ class GroupRole:
             await self.replica.stop_following()
             await store.cut(store.whole_end())
         self.epoch = epoch
-        self._epochs.drop_from(epoch)
-        self._epochs.append(epoch, store.max_offset)
+        # Primary of this epoch before: it began where it began, replicas have it so.
+        if epoch != self._epochs.last_epoch:
+            self._epochs.append(epoch, store.max_offset)
         self._in_sync.grant(members, set_epoch)
         if not self.is_primary:
             store.bind(store.max_offset)
             await store.settle()
             self._identity.broker_id = MASTER_ID
+            self._identity.may_read = True
             self.is_primary = True
             self.before_primary()
             store.replicas = self.primary
@@ -147,6 +150,9 @@ class GroupRole:
         await self._services.stopped()
         if store.bound is None:
             store.bind(min(store.confirmed_at_start, store.max_offset))
+        if self._is_ahead():
+            self._identity.may_read = False
+            self._tasks.start(self._await_confirmation(), name="what is confirmed")
         await self.replica.stop_following()
         self._tables.follow(address)
         self._tasks.start(self._find_ha_address(address), name="where the primary sends its log")
@@ -209,6 +215,18 @@ class GroupRole:
         if reason != self._store.standby:
             self._store.stand_by(reason)
             self._store.follower.on_appended = self.primary.appended
+
+    def _is_ahead(self) -> bool:
+        """Whether readers would see more than what is confirmed: the tail of a start."""
+        store = self._store
+        return store.bound is not None and store.derivation.derived_offset > store.bound
+
+    async def _await_confirmation(self) -> None:
+        """Serve no reads until the primary has confirmed, or cut, what this broker had."""
+        while self._is_ahead():  # noqa: ASYNC110
+            await asyncio.sleep(AHEAD_S)
+        self._identity.may_read = True
+        self._revision.bump()
 
     def _told(self) -> None:
         """Everybody hears of the new part."""
