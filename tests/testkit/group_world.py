@@ -89,6 +89,7 @@ class Machine:
                 "syncBrokerMetadataPeriod": "500",
                 "syncControllerMetadataPeriod": "1000",
                 "haMaxTimeSlaveNotCatchup": "1000",
+                "haSendHeartbeatInterval": "400",
                 "haHousekeepingInterval": "2000",
                 "slaveTimeout": "1500",
                 "timerWheelEnable": "false",
@@ -184,6 +185,7 @@ class Group:
         self._log = bytearray()  # everything that was ever confirmed
         self._sent = 0
         self.is_over = False
+        self.refusal = ""  # why the last pull got nothing
 
     def stream(self) -> random.Random:
         return random.Random(self.rng.getrandbits(64))
@@ -299,6 +301,7 @@ class Group:
         except ContrailError:
             return []
         if answer.code:
+            self.refusal = f"{machine.ip}: {answer.code} {answer.remark}"
             return []
         return [(one.queue_offset, one.body) for one in decode_records(answer.body)]
 
@@ -439,7 +442,7 @@ def campaign(seed: int, *, faults: int = 6, brokers: int | None = None) -> Group
         try:
             await group.run(faults)
         except BaseException as error:
-            error.add_note("\n".join(group.story))
+            error.add_note("\n".join([*group.story, f"last refusal: {group.refusal}"]))
             raise
         return group
 

@@ -62,7 +62,16 @@ def keep_modes(modes: RequestModes, saving: Saving) -> None:
 
 
 def restore_topics(saving: Saving, tables: Tables, store: Store) -> None:
-    """Put back topics that have queues and are in no file."""
-    queues = ((queue.topic, queue.queue_id) for queue in store.queues)
+    """Put back topics that have queues and were lost with the newest file of the table."""
+    if saving.file("topics.json").is_behind:
+        restore_newer_topics(tables, store, since=-1)
+
+
+def restore_newer_topics(tables: Tables, store: Store, *, since: int) -> None:
+    """Put back topics that the table lacks and that have messages behind this place of the log.
+
+    A primary may die before its replica has asked for the topics it made last.
+    """
+    queues = ((one.topic, one.queue_id) for one in store.queues if one.writer.log_end > since)
     least = tables.live.now.default_topic_queue_nums
-    put_back_topics(saving, tables.topics, queues, queues_least=least)
+    put_back_topics(tables.topics, queues, queues_least=least)

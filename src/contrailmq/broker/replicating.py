@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from contrailmq.broker.identity import Identity
+from contrailmq.broker.keeping import restore_newer_topics
 from contrailmq.broker.parts import Parts
 from contrailmq.broker.services.controller_mode import ControllerMode
 from contrailmq.broker.services.controllers import Controllers
@@ -72,6 +73,8 @@ def build_replication(
     )
 
     def before_primary() -> None:
+        if is_auto:
+            restore_newer_topics(tables, store, since=sync.topics_end)
         parts.checks.correct_cursors()
         parts.timers.start()
         parts.pop.recover(since_ms=tables.offsets.saved_ms)
@@ -112,6 +115,7 @@ def _table_sync(parts: Parts) -> TableSync:
         saving=parts.saving,
         registration=parts.registration,
         clock=parts.clock,
+        log_end=lambda: parts.store.max_offset,
     )
 
 

@@ -63,9 +63,12 @@ class InSyncSet:
         return min(end, *(reached.get(member, NOTHING) for member in others))
 
     def wanted(
-        self, links: list[Link], *, confirmed: int, epoch_start: int, now: float
+        self, links: list[Link], *, confirmed: int, epoch_start: int, end: int, now: float
     ) -> frozenset[int]:
-        """The set as it should be: who is connected and has caught up."""
+        """The set as it should be: who is connected and has caught up.
+
+        A member that has everything stays, however long ago it said so.
+        """
         found = {self.own_id}
         patience_s = self._settings.not_caught_up_ms / 1000
         for link in links:
@@ -73,7 +76,7 @@ class InSyncSet:
                 continue
             member = link.hello.broker_id
             if member in self.granted:
-                if now - link.caught_up_at <= patience_s:
+                if now - link.caught_up_at <= patience_s or link.acknowledged >= end:
                     found.add(member)
             elif link.acknowledged >= max(confirmed, epoch_start):
                 found.add(member)

@@ -187,6 +187,7 @@ def test_who_has_caught_up_is_wanted_in_the_set() -> None:
                 list(first.primary.links),
                 confirmed=first.store.bound or 0,
                 epoch_start=first.epochs.last_start,
+                end=first.store.max_offset,
                 now=asyncio.get_running_loop().time(),
             )
 

@@ -218,15 +218,13 @@ def load_tables(
 
 
 def put_back_topics(
-    saving: Saving, topics: TopicTable, queues: Iterable[tuple[str, int]], *, queues_least: int
+    topics: TopicTable, queues: Iterable[tuple[str, int]], *, queues_least: int
 ) -> list[str]:
-    """Add topics that the store has queues of and the table lost with its newest file.
+    """Add topics that the store has queues of and the table lacks.
 
     ``queues`` are the store's, by topic and id. Returns the topics added; each is logged, for only
     the number of its queues is known again.
     """
-    if not saving.file("topics.json").is_behind:
-        return []
     stored: dict[str, int] = {}
     for topic, queue_id in queues:
         stored[topic] = max(stored.get(topic, 0), queue_id + 1)

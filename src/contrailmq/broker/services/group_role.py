@@ -184,6 +184,7 @@ class GroupRole:
             list(self.primary.links),
             confirmed=store.max_offset if store.bound is None else store.bound,
             epoch_start=self._epochs.last_start,
+            end=store.max_offset,
             now=asyncio.get_running_loop().time(),
         )
         if wanted == self._in_sync.granted:

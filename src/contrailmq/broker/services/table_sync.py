@@ -61,6 +61,7 @@ class TableSync:
         saving: Saving,
         registration: Registration,
         clock: Clock,
+        log_end: Callable[[], int],
     ) -> None:
         self._client = client
         self._topics = topics
@@ -71,10 +72,12 @@ class TableSync:
         self._saving = saving
         self._registration = registration
         self._noise = Noise(clock)
+        self._log_end = log_end
         self._wake = asyncio.Event()
         self._is_ours = False
         self.primary = ""
         self.rounds = 0  # that were complete
+        self.topics_end = 0  # topics of messages before this place of the log are known
 
     def follow(self, primary: str) -> None:
         """Take the tables of this broker from now on; nobody's with an empty address."""
@@ -102,13 +105,17 @@ class TableSync:
     async def round(self) -> bool:
         """Fetch everything once; whether all of it came."""
         is_whole = True
+        end = self._log_end()
         for code, take in (
             (RequestCode.GET_ALL_TOPIC_CONFIG, self._take_topics),
             (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_offsets),
             (RequestCode.GET_ALL_DELAY_OFFSET, self._take_delays),
             (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._take_groups),
         ):
-            is_whole = await self._fetch(code, take) and is_whole
+            has_come = await self._fetch(code, take)
+            is_whole = has_come and is_whole
+            if has_come and code == RequestCode.GET_ALL_TOPIC_CONFIG:
+                self.topics_end = end
         await self._fetch_check()
         self.rounds += is_whole
         return is_whole
