@@ -43,6 +43,13 @@ def pid_of(address: str) -> int:
     raise AssertionError(f"nobody listens on {address}")
 
 
+def shown(command: str, namesrv: str) -> str:
+    """What a command of ours prints."""
+    words = [sys.executable, "-m", "contrailmq.main", command, "-n", namesrv]
+    found = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    return re.sub(" {2,}", "  ", found.stdout)
+
+
 async def kill_again_and_again(told: str, store: Path) -> None:
     found = re.search(r"name server (\S+), controller (\S+), replicas", told)
     assert found is not None
@@ -66,6 +73,10 @@ async def kill_again_and_again(told: str, store: Path) -> None:
                 seconds=3,
             )
             await until(lambda count=count: len(acknowledged) > count + 100, "sends go on")
+            await until(
+                lambda: "replica  in sync" in shown("cluster", namesrv), "the cluster is well again"
+            )
+            assert "1 of 1 replicas in sync" in shown("cluster", namesrv)
         await until(
             lambda: len(group(controller)["inSyncReplicas"]) == 2,  # type: ignore[arg-type]
             "both are in sync",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from contrailmq.admin.main import main as admin_main
 from testkit.replica_cluster import GROUP, ReplicaCluster, call, wait_for
 
 pytestmark = pytest.mark.interop
@@ -26,16 +28,23 @@ def test_mqadmin_of_5_2_0(cluster: ReplicaCluster, mqadmin: Callable[..., str]) 
     def run(*words: str) -> str:
         return mqadmin("5.2.0", *words)
 
+    def same(*words: str) -> str:
+        """What mqadmin prints, and ``contrail admin`` too."""
+        told, ours = run(*words), io.StringIO()
+        assert admin_main([*words], ours) == 0
+        assert set(ours.getvalue().split()) <= set(told.split())  # it logs, too
+        return told
+
     leader = cluster.leader()
     assert leader is not None
     (other,) = (one for one in cluster.controllers if one is not leader)
     # Whichever is asked, the leader answers.
-    told = run("getControllerMetaData", "-a", other.address)
+    told = same("getControllerMetaData", "-a", other.address)
     assert f"#ControllerLeaderAddress\t{leader.address}" in told, told
     assert all(one.address in told for one in cluster.controllers), told
-    told = run("getSyncStateSet", "-a", other.address, "-b", GROUP)
+    told = same("getSyncStateSet", "-a", other.address, "-b", GROUP)
     assert "#SyncStateSetNums\t2" in told, told
-    told = run("getControllerConfig", "-a", other.address)
+    told = same("getControllerConfig", "-a", other.address)
     assert "enableElectUncleanMaster" in told, told
     key = ("-k", "enableElectUncleanMaster", "-v", "true")
     told = run("updateControllerConfig", "-a", leader.address, *key)
@@ -43,7 +52,7 @@ def test_mqadmin_of_5_2_0(cluster: ReplicaCluster, mqadmin: Callable[..., str]) 
     assert b"enableElectUncleanMaster=true" in call(leader.address, 1010)[1]
     told = run("updateControllerConfig", "-a", leader.address, "-k", "listenPort", "-v", "1")
     assert "cannot be changed while running" in told, told
-    told = run("getBrokerEpoch", "-n", cluster.namesrv.address, "-b", GROUP)
+    told = same("getBrokerEpoch", "-n", cluster.namesrv.address, "-b", GROUP)
     assert told.count("EpochEntry{epoch=1, startOffset=0") == 2, told
     told = run("haStatus", "-n", cluster.namesrv.address, "-b", cluster.primary().address)
     assert "#InSyncSlaveNum\t1" in told, told

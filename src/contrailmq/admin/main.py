@@ -10,6 +10,7 @@ from typing import Final, TextIO
 from contrailmq.admin.mqadmin import (
     accounts,
     brokers,
+    controllers,
     exports,
     groups,
     messages,
@@ -27,6 +28,7 @@ COMMANDS: Final[dict[str, AdminCommand]] = {
     **exports.COMMANDS,
     **accounts.COMMANDS,
     **users.COMMANDS,
+    **controllers.COMMANDS,
 }
 _EPILOG: Final = """\
 examples:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
 from contrailmq.admin.client import AdminClient
+from contrailmq.admin.doctor.replicas import replica_states
 from contrailmq.admin.options import json_option, new_parser, with_admin
 from contrailmq.admin.output import Printer, span
 from contrailmq.errors import BrokerError, NetworkError
@@ -19,8 +20,8 @@ examples:
   watch -n 2 contrail cluster
 """
 _HEAD: Final = (
-    "cluster", "broker", "id", "address", "version", "inTps", "outTps", "messagesIn",
-    "messagesOut", "disk", "up",
+    "cluster", "broker", "id", "address", "role", "sync", "version", "inTps", "outTps",
+    "messagesIn", "messagesOut", "disk", "up",
 )  # fmt: skip
 
 
@@ -33,11 +34,13 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
 
 async def _show(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     brokers = await admin.brokers.members(options.cluster)
-    rows = [
-        await _row(admin, data, number)
-        for data in sorted(brokers, key=lambda one: (one.cluster, one.broker_name))
-        for number in sorted(data.broker_addrs)
-    ]
+    rows = []
+    for data in sorted(brokers, key=lambda one: (one.cluster, one.broker_name)):
+        states = await replica_states(admin, data)
+        for number, address in sorted(data.broker_addrs.items()):
+            row = await _row(admin, data, number)
+            row["role"], row["sync"] = states[address].role, states[address].text or None
+            rows.append(row)
     printer.rows(rows, _HEAD)
     dead = [row for row in rows if row.get("error")]
     for row in dead:

@@ -15,6 +15,7 @@ from contrailmq.admin.doctor.cluster import (
 )
 from contrailmq.admin.doctor.findings import Chart, Finding, Severity, counted
 from contrailmq.admin.doctor.groups import examine_groups
+from contrailmq.admin.doctor.replicas import examine_replicas
 from contrailmq.admin.options import json_option, new_parser, with_admin
 from contrailmq.admin.output import Printer
 from contrailmq.errors import NoRoute
@@ -52,6 +53,7 @@ async def _examine(admin: AdminClient, options: argparse.Namespace, printer: Pri
     known = await examine_name_servers(admin, chart)
     if known is not None:
         masters = await examine_brokers(admin, chart, known)
+        await examine_replicas(admin, chart, known)
         if masters:
             await examine_routes(admin, chart, masters)
             await examine_permissions(admin, chart, masters)
