@@ -51,6 +51,7 @@ def test_the_messaging_half(folder: Path) -> None:
     assert int(big[1]) == int(big[2]) > 0
     assert _value(shown, "transactions") == "1 committed, 1 rolled back"
     assert "left out, as asked" in shown
+    assert re.match(r"1,\d+ acknowledged, 0 lost", _value(shown, "kill of a primary"))
     assert list(folder.iterdir()) == []
 
 

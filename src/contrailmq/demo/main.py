@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TextIO
 
+from contrailmq.demo.failover import FailoverFacts, kill_a_primary, why_no_failover
 from contrailmq.demo.lake import Lake, LakeFacts, why_not
 from contrailmq.demo.screen import Screen
 from contrailmq.demo.shop import BIG, BILLING, ORDERS, PROPERTIES, TOTALS, Facts, Shop
@@ -65,8 +66,20 @@ async def _tour(options: argparse.Namespace, directory: Path, screen: Screen) ->
             lake = await _lake(
                 options, shop, screen, name_servers=cluster.namesrv_address, directory=directory
             )
+        failover = await _failover(directory, screen)
         took_s = (screen.clock.monotonic_ms() - began_ms) / 1000
-        _summary(screen, shop.facts, lake, took_s=took_s)
+        _summary(screen, shop.facts, lake, failover=failover, took_s=took_s)
+
+
+async def _failover(directory: Path, screen: Screen) -> FailoverFacts | None:
+    """The replicated half; None where it cannot run."""
+    screen.title("kill -9 of a replicated primary")
+    reason = why_no_failover()
+    if reason is not None:
+        screen.note(reason)
+        return None
+    screen.wait("starting a replicated cluster …")
+    return await kill_a_primary(directory / "replicated", screen)
 
 
 async def _lake(
@@ -95,7 +108,14 @@ async def _lake(
     return lake.facts
 
 
-def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: float) -> None:
+def _summary(
+    screen: Screen,
+    facts: Facts,
+    lake: LakeFacts | None,
+    *,
+    failover: FailoverFacts | None,
+    took_s: float,
+) -> None:
     screen.title("what happened")
     big = f"{len(facts.big):,} of {facts.big_expected:,} through the SQL filter"
     rows = [
@@ -119,12 +139,19 @@ def _summary(screen: Screen, facts: Facts, lake: LakeFacts | None, *, took_s: fl
                                   f"first {country}: {orders:,} orders, {total:,.2f}"),
             ("dead letters re-driven", f"{lake.redriven} to {ORDERS}, and billed"),
         ]  # fmt: skip
+    if failover is not None:
+        text = f"{failover.acknowledged:,} acknowledged, {failover.lost} lost; sends went on after "
+        rows.append(("kill of a primary", f"{text}{failover.again_s:.2f} s"))
     screen.table(rows)
+    _next_steps(screen, took_s=took_s)
+
+
+def _next_steps(screen: Screen, *, took_s: float) -> None:
     screen.title("where to look next")
     screen.table(
         [
             *_way_to_the_command(),
-            ("contrail up", "a cluster of your own on 127.0.0.1:9876"),
+            ("contrail up", "a cluster of your own on 127.0.0.1:9876; --replicas 2: replicated"),
             ("contrail send orders hello", "the first message; contrail tail orders shows it"),
             ("contrail doctor", "finds what is wrong, and the remedy"),
             (
