@@ -258,6 +258,15 @@ def test_a_group_consumes_lags_and_is_reset(shell: Shell) -> None:
     assert set(shown["config"]) == {"broker-a", "broker-b"}
 
 
+def test_a_group_is_created_and_deleted(shell: Shell) -> None:
+    assert "created at broker-a" in shell(group, "create", "billing", "--retries", "5")
+    [shown] = shell.json(group, "show", "billing")
+    assert {config["retryMaxTimes"] for config in shown["config"].values()} == {5}
+    assert "deleted at broker-a, broker-b" in shell(group, "delete", "billing", "--yes")
+    with pytest.raises(ClientError, match=r"no broker knows the group \[billing\]"):
+        shell(group, "delete", "billing", "--yes")
+
+
 def test_one_message_is_found_by_its_ids_and_keys_and_traced(shell: Shell) -> None:
     [sent] = shell.json(send, "orders", "hello", "--keys", "k7", "--trace")
     for way in (

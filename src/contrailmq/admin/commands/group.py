@@ -29,6 +29,7 @@ from contrailmq.errors import (
     UsageError,
 )
 from contrailmq.protocol.bodies.clients import ConsumerConnection
+from contrailmq.protocol.bodies.group import SubscriptionGroupConfig
 from contrailmq.protocol.bodies.stats import ConsumeStats
 from contrailmq.protocol.names import is_retry_or_dlq, is_system_group
 from contrailmq.protocol.queue import MessageQueue
@@ -43,6 +44,8 @@ examples:
   contrail group reset billing orders --to first
   contrail group reset billing orders --to '2026-11-15 10:00' --yes
   contrail group reset billing orders --to 2h   two hours ago
+  contrail group create billing --retries 5     before its first consumer comes
+  contrail group delete billing --yes           with its offsets
 """
 
 
@@ -189,6 +192,46 @@ async def _lag(admin: AdminClient, options: argparse.Namespace, printer: Printer
     return 0
 
 
+async def _create(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
+    group = options.group
+    config = SubscriptionGroupConfig(
+        group_name=group, retry_max_times=options.retries, consume_message_orderly=options.ordered
+    )
+    places = await admin.groups.create(config, cluster=options.cluster)
+    printer.value(
+        {"group": group, "brokers": sorted(places), "retries": options.retries},
+        f"group {group} created at {', '.join(places)}",
+    )
+    return 0
+
+
+async def _delete(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
+    group = options.group
+    connection = await _connection(admin, group)
+    if connection.connection_set:
+        raise ClientError(
+            f"group {group} has {len(connection.connection_set)} members, the first is "
+            f"{min(member.client_id for member in connection.connection_set)}; stop them first"
+        )
+    masters = await admin.masters(options.cluster)
+    places = {
+        broker: address
+        for broker, address in masters.items()
+        if group in await admin.groups.configs(address)
+    }
+    if not places:
+        raise _no_group(group)
+    if not confirmed(options, f"Delete {group} and where it has read to?", stdin=sys.stdin):
+        return 1
+    for address in places.values():
+        await admin.groups.delete_at(address, group, offsets=True)
+    printer.value(
+        {"group": group, "brokers": sorted(places), "deleted": True},
+        f"group {group} deleted at {', '.join(places)}; its retry and dead-letter topics stay",
+    )
+    return 0
+
+
 async def _reset(admin: AdminClient, options: argparse.Namespace, printer: Printer) -> int:
     group, topic = options.group, options.topic
     if (options.offset is None) == (options.to is None):
@@ -224,8 +267,8 @@ def _timestamp(goal: str | int) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    top = new_parser("group", "Consumer groups: members, lag, resets.", _EPILOG)
-    commands = top.add_subparsers(required=True, metavar="list|show|lag|reset")
+    top = new_parser("group", "Consumer groups: members, lag, resets, create, delete.", _EPILOG)
+    commands = top.add_subparsers(required=True, metavar="list|show|lag|reset|create|delete")
     parents = [connection_options()]
     lister = sub_command(commands, "list", _list, "all groups", parents=parents)
     shower = sub_command(commands, "show", _show, "members and settings", parents=parents)
@@ -246,6 +289,14 @@ def parser() -> argparse.ArgumentParser:
     resetter.add_argument("--queue", type=whole(0), help="one queue only: its id")
     resetter.add_argument("--offset", type=whole(0), help="one queue only: where to")
     resetter.add_argument("--yes", action="store_true", help="do not ask")
-    for command in (lister, shower, lagger, resetter):
+    creator = sub_command(commands, "create", _create, "create or change", parents=parents)
+    creator.add_argument("--retries", type=whole(0), default=16, help="before a dead letter (16)")
+    creator.add_argument("--ordered", action="store_true", help="pop gives its messages in order")
+    deleter = sub_command(commands, "delete", _delete, "with its offsets", parents=parents)
+    deleter.add_argument("--yes", action="store_true", help="do not ask")
+    for command in (creator, deleter):
+        command.add_argument("group")
+        command.add_argument("-c", "--cluster", help="in this cluster only")
+    for command in (lister, shower, lagger, resetter, creator, deleter):
         json_option(command)
     return top
