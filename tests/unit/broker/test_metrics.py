@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -159,3 +160,15 @@ def test_times_are_told_in_the_words_of_the_original() -> None:
     assert distribution([0] * (len(BOUNDS_MS) + 1)).startswith("[<=0ms]:0 ")
     assert quantile_ms([0] * (len(BOUNDS_MS) + 1), 0.99) == 0.0
     assert quantile_ms(times.counts(), 0.5) <= 1.0 < quantile_ms(times.counts(), 0.9)
+
+
+def test_every_name_is_on_the_page_of_the_documentation(tmp_path: Path) -> None:
+    async def scenario() -> Page:
+        async with _cluster(tmp_path) as cluster:
+            return await asyncio.to_thread(fetch_page, cluster.broker.metrics_address)
+
+    text = (Path(__file__).resolve().parents[3] / "docs" / "metrics.md").read_text()
+    told = asyncio.run(scenario()).types
+    assert [name for name in told if f"`{name}`" not in text and "_info" not in name] == []
+    named = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
+    assert named - set(told) == set()

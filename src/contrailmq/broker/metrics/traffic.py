@@ -39,6 +39,8 @@ _HALVES: Final = Family(
     "Half messages of this run of the broker that have no end yet.",
 )  # fmt: skip
 FIFO: Final = "fifo"
+PULLED: Final = "@"  # before a group, so that none is taken for a kind of message
+KNOWN_MIN: Final = 1000
 
 
 class Traffic:
@@ -47,34 +49,21 @@ class Traffic:
     def __init__(self, counters: Counters, topics: TopicTable) -> None:
         self._counters = counters
         self._topics = topics
+        self._known: dict[tuple[str, str], Labels] = {}  # making them takes longest
 
     def source(self) -> Iterator[Group]:
         """All families; a topic that was deleted is gone from them at once."""
-        merged: dict[Labels, KindSum] = {
-            self._in_labels(topic, kind): total
-            for (topic, kind), total in self._counters.put_by_kind().items()
-        }
-        yield _IN, (Point(key, total.count) for key, total in merged.items())
-        yield _SIZE_IN, (Point(key, total.size) for key, total in merged.items())
-        yield (
-            _SIZES,
-            (
-                Spread(key, SIZE_BOUNDS, tuple(total.spread), total.size)
-                for key, total in merged.items()
-            ),
+        kinds: dict[Labels, KindSum] = {}
+        yield _IN, (Point(key, total.count) for key, total in self._walk_in(kinds))
+        yield _SIZE_IN, (Point(key, total.size) for key, total in kinds.items())
+        spreads = (
+            Spread(key, SIZE_BOUNDS, tuple(total.spread), total.size)
+            for key, total in kinds.items()
         )
-        out: dict[tuple[str, str], list[int]] = {}
-        for (topic, group, _), got in self._counters.got_by_queue().items():
-            sums = out.setdefault((topic, group), [0, 0])
-            sums[0] += got.count
-            sums[1] += got.size
-        named: dict[Labels, list[int]] = {}
-        for pair, sums in out.items():  # two names of a retry topic have the same labels
-            total = named.setdefault(self._out_labels(*pair), [0, 0])
-            total[0] += sums[0]
-            total[1] += sums[1]
-        yield _OUT, (Point(key, sums[0]) for key, sums in named.items())
-        yield _SIZE_OUT, (Point(key, sums[1]) for key, sums in named.items())
+        yield _SIZES, spreads
+        out: dict[Labels, list[int]] = {}
+        yield _OUT, (Point(key, sums[0]) for key, sums in self._walk_out(out))
+        yield _SIZE_OUT, (Point(key, sums[1]) for key, sums in out.items())
         yield (
             _DEAD,
             (
@@ -97,18 +86,49 @@ class Traffic:
             [times.spread(labels(topic=topic)) for topic, times in halves.finish_s.items()],
         )
 
+    def _walk_in(self, found: dict[Labels, KindSum]) -> Iterator[tuple[Labels, KindSum]]:
+        """Name the sums, one by one as they are read."""
+        kinds = self._counters.put_by_kind()
+        self._bound(len(kinds))
+        for (topic, kind), total in kinds.items():
+            key = self._in_labels(topic, kind)
+            found[key] = total
+            yield key, total
+
+    def _walk_out(self, found: dict[Labels, list[int]]) -> Iterator[tuple[Labels, list[int]]]:
+        """Add up the queues of each topic and group, then tell them."""
+        sums_of = self._counters.got_sums()
+        self._bound(len(sums_of))
+        for (topic, group, _), got in sums_of:
+            sums = found.setdefault(self._out_labels(topic, group), [0, 0])
+            sums[0] += got[0]
+            sums[1] += got[1]
+        yield from found.items()
+
+    def _bound(self, count: int) -> None:
+        if len(self._known) > KNOWN_MIN + 8 * count:
+            self._known.clear()  # of topics that are gone; the others are back at once
+
     def _in_labels(self, topic: str, kind: MessageKind) -> Labels:
         name = kind.value
         if kind is MessageKind.NORMAL:
             config = self._topics.find(topic)
             if config is not None and config.attributes.get("message.type") == "FIFO":
                 name = FIFO
-        return labels(topic=topic, message_type=name, is_system=_system(topic))
+        known = self._known.get((topic, name))
+        if known is None:
+            known = labels(topic=topic, message_type=name, is_system=_system(topic))
+            self._known[topic, name] = known
+        return known
 
     def _out_labels(self, topic: str, group: str) -> Labels:
         """Pulls have no ``is_retry`` in the original; pops name the topic before the retry."""
         if not self._counters.is_popped(group, topic):
-            return labels(topic=topic, consumer_group=group, is_system=_system(topic, group))
+            known = self._known.get((topic, PULLED + group))
+            if known is None:
+                known = labels(topic=topic, consumer_group=group, is_system=_system(topic, group))
+                self._known[topic, PULLED + group] = known
+            return known
         is_retry = is_retry_topic(topic)
         shown = real_topic(topic, group) if is_retry else topic
         return labels(

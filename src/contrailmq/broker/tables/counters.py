@@ -236,6 +236,10 @@ class Counters:
         """(topic, group, queue) -> what was handed out."""
         return {key: Sum(*entry) for key, entry in self._got.items()}
 
+    def got_sums(self) -> list[tuple[tuple[str, str, int], list[int]]]:
+        """The same with the sums themselves, which go on: to be read at once."""
+        return list(self._got.items())
+
     def waited_by_queue(self) -> dict[tuple[str, str, int], Sum]:
         """(topic, group, queue) -> pulls that waited for the disk, and their milliseconds."""
         return {key: Sum(*entry) for key, entry in self._waited.items()}
