@@ -196,9 +196,12 @@ class Broker:
         self._connect_parts(parts)
         keep_tables(parts)
         await stack.enter_async_context(running(self._defences.run(), name="defences"))
+        between = self._defences.replicas(self._ha_settings, self._plain, self._clock)
         replication = self.replication = build_replication(
-            parts, self._ha_settings, network=self._plain, files=self._files
+            parts, self._ha_settings, network=between, files=self._files
         )
+        own = (self._settings.advertised_ip, self._settings.ha_ip)
+        self._defences.guard_replicas(replication.primary, own, self._clock)
         replication.begin(self._store_settings.broker_role)
         stack.push_async_callback(replication.finish)
         await self._listen(parts, replication)
@@ -207,7 +210,7 @@ class Broker:
         await stack.enter_async_context(run_replication(replication, parts.registration))
         stack.push_async_callback(replication.primary.aclose)
         port = await listen_to_replicas(
-            replication.primary, identity, host=self._settings.bind_address, network=self._plain
+            replication.primary, identity, host=self._settings.bind_address, network=between
         )
         identity.ha_address = f"{self._settings.ha_ip}:{port}"
         await stack.enter_async_context(running(self._scan_clients(parts), name="clients"))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Iterator
 from typing import Final, Protocol, cast
 
@@ -62,6 +63,7 @@ class Link(BufferedLink):
         self._is_paused = False
         self.hello: wire.ReplicaHello | None = None
         self.peer = ""
+        self.session: ssl.SSLObject | None = None  # of TLS
         self.next_offset = -1  # of the next frame; -1 before the first report
         self.acknowledged = -1
         self._told: int | None = None  # what of the log it knows to be confirmed
@@ -80,6 +82,7 @@ class Link(BufferedLink):
         transport.set_write_buffer_limits(high=BUFFER_SIZE_MAX)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "?"
+        self.session = transport.get_extra_info("ssl_object")
         if self._owner.linked(self):
             log.info("replica connected: peer=%s", self.peer)
         else:

@@ -93,6 +93,7 @@ class Primary:
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
+        self.admits: Callable[[Link], bool] = lambda link: True
 
     async def listen(self, network: Network, host: str, port: int) -> int:
         """Let replicas connect; the port. Raises OSError when it is taken."""
@@ -178,7 +179,7 @@ class Primary:
 
     def linked(self, link: Link) -> bool:
         """A replica has connected."""
-        if not self.is_serving or len(self.links) >= LINKS_MAX:
+        if not self.is_serving or len(self.links) >= LINKS_MAX or not self.admits(link):
             self.refused += 1
             return False
         self.links[link] = None

@@ -30,6 +30,23 @@ class HaSettings:
         "",
         doc="The replication address of the primary. Empty: the name server tells it.",
     )
+    allowed: str = key(
+        "haAllowed",
+        "",
+        doc=(
+            "The addresses replicas may come from, as in `whiteRemoteAddress`, with commas. Empty: "
+            "any, and with `aclEnable` this machine's own. One that shows a checked certificate "
+            "may come from anywhere."
+        ),
+    )
+    has_tls: bool = key(
+        "haTls",
+        False,
+        doc=(
+            "Whether replication speaks TLS: the port as `tls.server.mode` says, a replica with "
+            "the `tls.client` keys."
+        ),
+    )
 
     # The connection
     heartbeat_ms: int = key(

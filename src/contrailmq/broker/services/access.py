@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,13 @@ from contrailmq.broker.lanes.gate import BrokerGate
 from contrailmq.broker.parts import Parts
 from contrailmq.broker.services.audit_topic import AuditTopic
 from contrailmq.broker.services.quotas import Quotas
+from contrailmq.broker.services.replica_door import ReplicaDoor, ReplicaNetwork
 from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError
+from contrailmq.ha.primary import Primary
+from contrailmq.ha.settings import HaSettings
 from contrailmq.net.dispatch import Check, Handler
-from contrailmq.net.network import AsyncioNetwork
+from contrailmq.net.network import AsyncioNetwork, Network
 from contrailmq.net.server import Server
 from contrailmq.net.tls import ServerTls, client_context
 from contrailmq.net.tls_settings import TlsSettings
@@ -29,6 +32,7 @@ from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.names import TRACE_TOPIC
 from contrailmq.security.accounts import Accounts
+from contrailmq.security.addresses import AddressPatterns, is_address, patterns_of
 from contrailmq.security.audit import Audit
 from contrailmq.security.files import AccountFiles
 from contrailmq.security.guard import Guard
@@ -77,6 +81,29 @@ class Defences:
         """Where the broker's own connections come from."""
         tls = self._tls_settings
         return AsyncioNetwork(client_tls=client_context(tls) if tls.enable else None)
+
+    def replicas(self, settings: HaSettings, plain: Network, clock: Clock) -> Network:
+        """Where connections between replicas come from."""
+        tls = self._tls_settings
+        if not settings.has_tls:
+            return plain
+        if self.tls is None:
+            raise ConfigError(
+                f"haTls = true: needs tls.server.certPath and tls.server.keyPath, and "
+                f"tls.server.mode permissive or enforcing, not {tls.server_mode}"
+            )
+        return ReplicaNetwork(AsyncioNetwork(client_tls=client_context(tls)), self.tls, clock=clock)
+
+    def guard_replicas(self, primary: Primary, own: Iterable[str], clock: Clock) -> None:
+        """Let only those have the log who may; ``own`` are addresses of this machine."""
+        patterns = patterns_of(primary.settings.allowed)
+        if patterns is None and self.access is not None:
+            numbers = {host for host in own if is_address(host)}
+            patterns = AddressPatterns(sorted({"127.0.0.*", "::1", *numbers}))
+        door = ReplicaDoor(patterns, clock=clock)
+        if self.access is not None:
+            door.on_refusal = self.access.audit.handshake_failed
+        primary.admits = lambda link: door.admits(link.peer, link.session)
 
     def start(self, clock: Clock, on_change: Callable[[], None]) -> None:
         """Read accounts and certificates; raises ConfigError. ``on_change``: accounts changed."""
