@@ -144,6 +144,9 @@ def test_the_first_write_makes_the_topic(spark: Any, cluster: ClusterThread) -> 
     assert {(row.broker, row.queue_id) for row in rows} == {
         (broker, number) for broker in ("broker-a", "broker-b") for number in range(4)
     }
+    for _ in range(2):
+        _write(body, cluster, topic="once", delivery="effectively-once", queryId="new")
+    assert len(_rows(spark, cluster, "once")) == 6000
     _write(body, cluster, topic="many", createTopic="8")
     assert len({(row.broker, row.queue_id) for row in _rows(spark, cluster, "many")}) == 16
     _write(body, cluster, topic="many", createTopic="2")

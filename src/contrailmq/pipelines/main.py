@@ -23,6 +23,7 @@ from contrailmq.pipelines.command_options import (
 )
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
+from contrailmq.pipelines.tables import command as tables
 from contrailmq.usage import positive, seconds, whole
 
 INTERRUPTED: Final = 130
@@ -30,6 +31,7 @@ _EPILOG: Final = """\
 examples:
   contrail pipeline archive orders,payments --out /data/archive
   contrail pipeline archive --store /var/rocketmq/store orders --out /data/archive
+  contrail pipeline table orders --format delta --out /data/lake/orders --once --fetch-jars
   contrail pipeline restore /data/archive --topics orders --to orders_again
   contrail pipeline redrive billing --where "tags = 'paid'" --dry-run
   contrail pipeline redrive billing --set "body=replace(cast(body as string), 'EUR', 'USD')"
@@ -53,7 +55,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     stop = Stop()
     progress = Progress(options.act_name, None if options.json else sys.stderr)
     with command_session(
-        f"contrail {options.act_name}", settings=settings(options), **place(options)
+        f"contrail {options.act_name}", settings=_settings(options), **place(options)
     ) as spark:
         progress.restart()
         with stop.on_interrupt():
@@ -73,6 +75,16 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
         print(report.summary(), file=out)
     failed = report.pipeline == "redrive" and report.facts.get("failed", 0)
     return INTERRUPTED if report.is_stopped else 1 if failed else 0
+
+
+def _settings(options: argparse.Namespace) -> dict[str, str]:
+    if getattr(options, "format", None) is None:
+        return settings(options)
+    return tables.session_settings(options, settings(options))
+
+
+def _table(spark: Any, options: argparse.Namespace, *, progress: Progress, stop: Stop) -> Any:
+    return tables.act(spark, options, source=_source(options), progress=progress, stop=stop)
 
 
 def _archive(spark: Any, options: argparse.Namespace, *, progress: Progress, stop: Stop) -> Any:
@@ -98,7 +110,7 @@ def _restore(spark: Any, options: argparse.Namespace, *, progress: Progress, sto
     return run(
         spark, options.archive, _cluster(options), to=options.to, topics=names(options.topics),
         where=options.where, since_ms=options.since, until_ms=options.until, again=options.again,
-        progress=progress, stop=stop,
+        table=tables.table_of(options), progress=progress, stop=stop,
     )  # fmt: skip
 
 
@@ -210,7 +222,7 @@ def _report_path(text: str) -> Path:
 def parser() -> argparse.ArgumentParser:
     """The options of ``contrail pipeline``."""
     top = new_parser("pipeline", "Spark pipelines over topics, stores and archives.", _EPILOG)
-    listed = "archive|restore|compact|redrive|replay|audit|project"
+    listed = "archive|table|restore|compact|redrive|replay|audit|project"
     commands = top.add_subparsers(required=True, metavar=listed)
     cluster, spark = connection_options(), spark_options()
 
@@ -222,8 +234,12 @@ def parser() -> argparse.ArgumentParser:
         return found
 
     _archive_options(add("archive", _archive, "topics into partitioned Parquet, incrementally"))
-    restore = add("restore", _restore, "messages of an archive back into a topic")
-    restore.add_argument("archive", help="the archive's directory")
+    table = add("table", _table, "topics into Delta or Iceberg tables, exactly once")
+    tables.add_options(table)
+    _store_option(table)
+    restore = add("restore", _restore, "messages of an archive or a table back into a topic")
+    restore.add_argument("archive", help="the archive's directory; with --format a table")
+    tables.add_format(restore)
     restore.add_argument("--to", metavar="TOPIC", help="into this topic (else each into its own)")
     restore.add_argument("--topics", metavar="A,B", help="of these topics only")
     _span_options(restore)

@@ -25,6 +25,10 @@ from contrailmq.pipelines.folders import Folders
 from contrailmq.pipelines.places import Cluster, read_archive
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
+from contrailmq.pipelines.tables import jars
+from contrailmq.pipelines.tables.lake import Table
+from contrailmq.pipelines.tables.read import read_table
+from contrailmq.pipelines.tables.run import root_of
 
 _QUEUE = ["topic", "broker", "queue_id"]
 
@@ -57,6 +61,7 @@ def run(
     since_ms: int | None = None,
     until_ms: int | None = None,
     again: bool = False,
+    table: Table | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
     clock: Clock | None = None,
@@ -65,22 +70,21 @@ def run(
 
     The span of a restore that is not finished wins over the one given, and another span than that
     of a finished one is a new restore.  ``again`` forgets what was restored before: everything is
-    sent once more.
+    sent once more.  ``table`` is read instead of an archive; what is written down is beside it.
     """
     progress, stop = progress or Progress("restore"), stop or Stop()
-    files = Folders(spark, path)
+    files = Folders(spark, path if table is None else root_of(table.place))
     if to is None and not topics:
         raise ConfigError("say which topics, or into which topic")
     selection = [str(target), to or "", where or "", *sorted(topics)]
+    selection += [] if table is None else [table.place]
     name = hashlib.sha256("\0".join(selection).encode()).hexdigest()[:16]
     place = f"_restores/{name}.json"
     kept = None if (text := files.read_text(place)) is None else _Plan(**json.loads(text))
     span = [since_ms, until_ms]
     if kept is not None and not kept.is_done and not again:
         span = kept.span
-    frame = read_archive(spark, files.root, topics=topics, since_ms=span[0], until_ms=span[1])
-    if where:
-        frame = frame.where(where)
+    frame = _messages(spark, files, table, topics=topics, span=span, where=where)
     if kept is None or again or span != kept.span:
         now_ms = (clock or SystemClock()).now_ms()
         plan = _planned(spark, frame, name=f"{files.root}/{name}/{now_ms}", span=span)
@@ -116,6 +120,24 @@ def run(
             "done_before": sum(hour[2] for hour in plan.hours[:was_done]),
         },
     )
+
+
+def _messages(
+    spark: SparkSession,
+    files: Folders,
+    table: Table | None,
+    *,
+    topics: Sequence[str],
+    span: list[int | None],
+    where: str | None,
+) -> DataFrame:
+    since_ms, until_ms = span
+    if table is None:
+        frame = read_archive(spark, files.root, topics=topics, since_ms=since_ms, until_ms=until_ms)
+    else:
+        jars.check(spark, table.kind)
+        frame = read_table(spark, table, topics=topics, since_ms=since_ms, until_ms=until_ms)
+    return frame.where(where) if where else frame
 
 
 def _planned(spark: SparkSession, frame: DataFrame, *, name: str, span: list[int | None]) -> _Plan:

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from contrailmq.pipelines.progress import Progress, Stop
+from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark import journal
 
 POLL_S: Final = 0.2
@@ -40,6 +41,14 @@ def lag_of(progress: Any) -> int | None:
         return None
     there, done = journal.reached(latest), journal.reached(read)
     return sum(max(end - done.get(queue, 0), 0) for queue, end in there.items())
+
+
+def reached(query: Any) -> dict[MessageQueue, int]:
+    """How far a query has read, by its last report; empty if it has made none."""
+    last = query.lastProgress
+    sources = last["sources"] if last is not None else []
+    end = _offset(sources[0]["endOffset"]) if sources else None
+    return {} if end is None else journal.reached(end)
 
 
 def _offset(text: Any) -> journal.Offset | None:

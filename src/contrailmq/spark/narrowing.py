@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.versions import need
 
 
 class Narrowing(Struct, frozen=True):
@@ -45,11 +42,3 @@ class Narrowing(Struct, frozen=True):
         if any(not tag.strip() or "||" in tag or tag.strip() != tag for tag in self.tags):
             return None
         return " || ".join(sorted(self.tags))
-
-
-def push_filters() -> Any:
-    """A reader's ``pushFilters``, for ``pushDown=true``; see ``filters``."""
-    need((4, 1), "pushDown=true")
-    from contrailmq.spark.filters import PushFilters
-
-    return PushFilters()

@@ -159,6 +159,8 @@ class Outbox:
             queues = self._brokers.patiently(
                 lambda: queues_to_write(self._brokers, topic, create=self._options.create_topic)
             )
+            if self._brokers.is_expected(topic):
+                self._asking.expect(topic, self._brokers.route(topic))
             lanes = self._lanes[topic] = [
                 Lane(queue, bytearray(self._options.batch_size), is_checking=self._options.once)
                 for queue in queues

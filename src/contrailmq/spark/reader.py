@@ -22,11 +22,12 @@ from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import Rows, check_schema
 from contrailmq.spark.loss import Losses
-from contrailmq.spark.narrowing import Narrowing, push_filters
+from contrailmq.spark.narrowing import Narrowing
 from contrailmq.spark.options import EARLIEST, LATEST, Position, SourceOptions
 from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, pack, partition_count
 from contrailmq.spark.pull import Puller, Subscription
+from contrailmq.spark.versions import need
 
 _EARLIEST: Final = Position(word=EARLIEST)
 _LATEST: Final = Position(word=LATEST)
@@ -72,6 +73,14 @@ class TopicReader(DataSourceReader):
 
     def _narrowing(self) -> Narrowing:
         return self.pushFilters.narrowing if self._options.push_down else Narrowing()
+
+
+def push_filters() -> Any:
+    """A reader's ``pushFilters``, for ``pushDown=true``; see ``filters``."""
+    need((4, 1), "pushDown=true")
+    from contrailmq.spark.filters import PushFilters
+
+    return PushFilters()
 
 
 def find_ranges(brokers: Brokers, options: SourceOptions, narrowing: Narrowing) -> list[QueueRange]:

@@ -20,10 +20,11 @@ from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark.columns import DAMAGE, Rows, check_schema
 from contrailmq.spark.directories import Damage, Directories, Gone, Piece
 from contrailmq.spark.loss import DataLoss, Losses
-from contrailmq.spark.narrowing import Narrowing, push_filters
+from contrailmq.spark.narrowing import Narrowing
 from contrailmq.spark.options import EARLIEST, LATEST, Position, StoreOptions
 from contrailmq.spark.places import check_named, note_beyond, resolve
 from contrailmq.spark.planning import QueueRange, pack, partition_count
+from contrailmq.spark.reader import push_filters
 
 _EARLIEST: Final = Position(word=EARLIEST)
 _LATEST: Final = Position(word=LATEST)

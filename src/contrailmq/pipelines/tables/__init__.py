@@ -1,0 +1,1 @@
+"""Topics into lakehouse tables: Delta and Iceberg."""
