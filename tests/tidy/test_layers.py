@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "main": {"errors", "version"},
 }
 # contrailmq/__init__.py re-exports the public names of these.
-PUBLIC = {"client", "protocol", "errors", "version"}
+PUBLIC = {"admin", "client", "protocol", "errors", "version"}
 # Composition roots are at the top: nobody but these may import one of another package.
 MAY_IMPORT_ROOTS = {"main", "up", "testing"}
 # Modules that everybody loads and that load the rest when it is used: names for type checkers.
