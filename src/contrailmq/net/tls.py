@@ -101,10 +101,14 @@ class ServerTls:
 
     settings: TlsSettings
     context: ssl.SSLContext
+    alpn: tuple[str, ...] = ()  # the protocols a peer may ask for; none are named without
     _stamp: object = None
 
+    def __post_init__(self) -> None:
+        self._name_protocols()
+
     @classmethod
-    def of(cls, settings: TlsSettings) -> ServerTls | None:
+    def of(cls, settings: TlsSettings, *, alpn: tuple[str, ...] = ()) -> ServerTls | None:
         """None when TLS is not served; raises ConfigError."""
         if settings.server_mode == "disabled":
             return None
@@ -112,7 +116,7 @@ class ServerTls:
         if settings.server_mode == "permissive" and not has_any:
             log.warning("tls.server.mode = permissive without a certificate: plain only")
             return None
-        found = cls(settings, server_context(settings))
+        found = cls(settings, server_context(settings), alpn)
         found._stamp = found._files()
         return found
 
@@ -135,10 +139,15 @@ class ServerTls:
         self._stamp = stamp
         try:
             self.context = server_context(self.settings)
+            self._name_protocols()
         except ConfigError as error:
             log.warning("the certificate stays as it was: %s", error)
             return
         log.info("certificate read again: path=%s", self.settings.server_cert)
+
+    def _name_protocols(self) -> None:
+        if self.alpn:
+            self.context.set_alpn_protocols(list(self.alpn))
 
     def _files(self) -> object:
         settings = self.settings

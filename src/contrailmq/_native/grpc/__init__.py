@@ -1,0 +1,1 @@
+"""HTTP/2: header compression, and the walk over frames."""

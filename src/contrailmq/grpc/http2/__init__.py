@@ -1,0 +1,1 @@
+"""HTTP/2 as gRPC uses it: connections, a server, a client. It knows nothing of RocketMQ."""
