@@ -155,12 +155,6 @@ cdef extern from "Python.h":
 cdef inline bytes copy_of(const unsigned char* data, Py_ssize_t at, Py_ssize_t size):
     return PyBytes_FromStringAndSize(<const char*> (data + at), size)
 
-cdef extern from "Python.h":
-    str PyUnicode_DecodeLatin1(const char* text, Py_ssize_t size, const char* errors)
-
-cdef inline str latin_text(const unsigned char* data, Py_ssize_t at, Py_ssize_t size):
-    return PyUnicode_DecodeLatin1(<const char*> (data + at), size, NULL)
-
 cdef inline bint same_bytes(const unsigned char* left, Py_ssize_t left_at, const unsigned char* right, Py_ssize_t right_at, Py_ssize_t size) noexcept nogil:
     return memcmp(left + left_at, right + right_at, size) == 0
 

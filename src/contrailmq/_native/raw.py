@@ -32,11 +32,6 @@ def copy_of(data: Any, at: int, size: int) -> bytes:
     return bytes(data[at : at + size])
 
 
-def latin_text(data: Any, at: int, size: int) -> str:
-    """A stretch as text, one character per byte."""
-    return bytes(data[at : at + size]).decode("latin-1")
-
-
 def same_bytes(left: Any, left_at: int, right: Any, right_at: int, size: int) -> bool:
     """Whether two stretches are equal."""
     return bool(left[left_at : left_at + size] == right[right_at : right_at + size])

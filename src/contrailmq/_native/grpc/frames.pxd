@@ -12,7 +12,8 @@ cdef class FrameOut:
     cdef object _on_first
     cdef public bytearray out
     cdef public bint is_held
-    cdef bint _can_enter, _has_type, _has_status
+    cdef readonly bint can_enter
+    cdef bint _has_type, _has_status
     cdef bytes _opening
     cdef bytearray _head, _prefix
 

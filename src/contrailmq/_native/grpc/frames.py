@@ -36,14 +36,14 @@ class FrameOut:
     """Frames that wait to be written.
 
     ``on_first`` is called when one comes between reads; within a read (``is_held``) the host
-    writes at its end anyway.
+    writes at its end anyway.  ``can_enter`` is false when the peer keeps no table.
     """
 
     def __init__(self, on_first: Callable[[], object]) -> None:
         self._on_first = on_first
         self.out = bytearray()
         self.is_held = False
-        self._can_enter = True
+        self.can_enter = True
         self._has_type = False
         self._has_status = False
         self._opening = b""
@@ -58,7 +58,7 @@ class FrameOut:
 
     def keep_no_table(self) -> None:
         """The peer wants a smaller table than the default: use none, and say so."""
-        self._can_enter = False
+        self.can_enter = False
         self._opening = _NO_TABLE
 
     def opening(self) -> bytes:
@@ -97,7 +97,7 @@ class FrameOut:
 
     def first(self, number: int) -> None:
         """HEADERS before the messages of an answer."""
-        if not self._can_enter:
+        if not self.can_enter:
             block = self.opening() + _OK + _TYPE_PLAIN
         elif not self._has_type:
             self._has_type = True
@@ -110,7 +110,7 @@ class FrameOut:
 
     def last(self, number: int) -> None:
         """HEADERS after the messages of an answer whose status is OK."""
-        if not self._can_enter or not self._has_type:
+        if not self.can_enter or not self._has_type:
             block = self.opening() + _STATUS_PLAIN
         elif self._has_status:
             block = _NEWEST

@@ -27,6 +27,8 @@ cdef int _kind_of(str name) except -1
 
 cdef bint _has_control(str value) except -1
 
+cdef str _latin(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
+
 
 @cython.final
 cdef class HeaderDecoder:

@@ -72,6 +72,11 @@ def _has_control(value: str) -> bool:
     )
 
 
+def _latin(data: Any, at: int, size: int) -> str:
+    """A stretch as text, one character per byte."""
+    return raw.copy_of(data, at, size).decode("latin-1")
+
+
 _static = [Field(name, value, _kind_of(name)) for name, value in tables.STATIC]
 _static_count = len(_static)
 
@@ -234,7 +239,7 @@ class HeaderDecoder:
         self._at = start + size
         if is_coded:
             return self._unpacked(start, size)
-        return raw.latin_text(self._data, start, size)
+        return _latin(self._data, start, size)
 
     def _unpacked(self, start: int, size: int) -> str:
         buffer = raw.new_buffer(size * 2)  # no code is shorter than five bits
@@ -255,7 +260,7 @@ class HeaderDecoder:
                     raise HpackError("a text holds the end mark")
         if not _may_end_at[state]:
             raise HpackError("a text ends within a symbol")
-        return raw.latin_text(out, 0, count)
+        return _latin(out, 0, count)
 
     def _insert(self, field: Any) -> None:
         self._shrink(self._size_max - field.size)
