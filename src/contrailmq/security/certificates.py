@@ -95,6 +95,13 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
+def ends_ms(certificate: bytes) -> int:
+    """When a certificate in DER form ends."""
+    x509, _, _ = _library()
+    found = x509.load_der_x509_certificate(certificate)
+    return int(found.not_valid_after_utc.timestamp() * 1000)
+
+
 def _general_name(host: str) -> Any:
     x509, _, _ = _library()
     try:

@@ -15,6 +15,7 @@ from contrailmq.admin.doctor.cluster import (
 )
 from contrailmq.admin.doctor.findings import Chart, Finding, Severity, counted
 from contrailmq.admin.doctor.groups import examine_groups
+from contrailmq.admin.doctor.protection import examine_protection
 from contrailmq.admin.doctor.replicas import examine_replicas
 from contrailmq.admin.options import json_option, new_parser, with_admin
 from contrailmq.admin.output import Printer
@@ -23,8 +24,8 @@ from contrailmq.usage import seconds
 
 _EPILOG: Final = """\
 It looks at: name servers, routes, broker addresses from here, clocks, disks, versions, permissions,
-subscriptions that disagree within a group, queues that do not move (also those of groups that have
-never committed an offset), retries, dead letters.
+open ports, certificates that end, subscriptions that disagree within a group, queues that do not
+move (also those of groups that have never committed an offset), retries, dead letters.
 
 examples:
   contrail doctor
@@ -57,6 +58,7 @@ async def _examine(admin: AdminClient, options: argparse.Namespace, printer: Pri
         if masters:
             await examine_routes(admin, chart, masters)
             await examine_permissions(admin, chart, masters)
+            await examine_protection(admin, chart, masters)
             if options.topic is not None:
                 await _topic(admin, chart, options.topic, masters)
             await examine_groups(admin, chart, watch_s=options.watch)
