@@ -7,7 +7,9 @@ over to the protocol as if the porter had never been there, and costs nothing fr
 TLS the porter stays between the socket and the protocol (``TlsTransport``).
 
 The first byte may come alone, the rest later. A handshake has 10 seconds; at most 64 are under way
-at a time, those beyond wait unread.
+at a time, those beyond wait unread. Its arithmetic takes a millisecond, so one step of one
+handshake is done per turn of the loop: a crowd of new connections does not stall those that are
+there.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Front:
         self.porters: set[Porter] = set()
         self.shaking = 0
         self.queue: deque[Porter] = deque()
+        self._steps: deque[tuple[Porter, bytes]] = deque()  # at most one of each handshake
         self.buffer = bytearray(READ_SIZE)  # every read is handled before the next
         self.view = memoryview(self.buffer)
         self._noise = noise
@@ -93,6 +96,21 @@ class Front:
         self.queue.append(porter)
         return False
 
+    def step(self, porter: Porter, data: bytes) -> None:
+        """Do the next step of a handshake when its turn comes."""
+        self._steps.append((porter, data))
+        if len(self._steps) == 1:
+            asyncio.get_running_loop().call_soon(self._next_step)
+
+    def _next_step(self) -> None:
+        porter, data = self._steps[0]
+        try:
+            porter.go_on(data)
+        finally:
+            self._steps.popleft()
+            if self._steps:
+                asyncio.get_running_loop().call_soon(self._next_step)
+
     def leave(self) -> None:
         """A handshake has ended: the next one may begin."""
         self.shaking -= 1
@@ -115,6 +133,7 @@ class Porter(asyncio.BufferedProtocol):
         self._peer = "?"
         self._proxy: ProxyLine | None = None
         self._in_handshake = False
+        self._is_gone = False
         self.is_waiting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -131,6 +150,7 @@ class Porter(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
+        self._is_gone = True
         self._leave()
         if self._tls is not None:
             self._tls.lost(exc)
@@ -143,7 +163,10 @@ class Porter(asyncio.BufferedProtocol):
         """Bytes have come."""
         data = self._front.view[:nbytes]
         if self._tls is not None and not self.is_waiting:
-            self._feed(data)
+            if self._in_handshake:
+                self._step(bytes(data))
+            else:
+                self._feed(data)
             return
         self._kept += bytes(data)
         if not self.is_waiting:
@@ -175,10 +198,21 @@ class Porter(asyncio.BufferedProtocol):
         self.is_waiting = False
         self._in_handshake = True
         self._limit(HANDSHAKE_S, f"no handshake within {HANDSHAKE_S:g} s")
-        assert self._transport is not None
-        self._transport.resume_reading()
         first, self._kept = self._kept, b""
-        self._feed(memoryview(first))
+        self._step(first)
+
+    def go_on(self, data: bytes) -> None:
+        """The turn has come for bytes of a handshake."""
+        if self._is_gone or self._transport is None or self._transport.is_closing():
+            return
+        self._transport.resume_reading()
+        self._feed(memoryview(data))
+
+    def _step(self, data: bytes) -> None:
+        """Wait for the turn, and read nothing until it has come."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._front.step(self, data)
 
     def _decide(self) -> None:
         front, first = self._front, self._kept[0]
