@@ -252,6 +252,7 @@ def test_directories_have_names_that_tell_them_apart(path: str, names: list[str]
     ("options", "text"),
     [
         ({"path": "/a/store,/a/store/"}, "/a/store is in it twice"),
+        ({"path": "/proc/self/root/usr,/usr"}, r"/usr is in it twice \(as /proc/self/root/usr"),
         ({"path": '["/a'}, "expected directories with commas between them, or a JSON list"),
         ({"path": "[1]"}, "expected directories with commas between them, or a JSON list"),
         ({"path": "[]"}, "at least one directory"),

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from contrailmq.errors import ConfigError
+from contrailmq.spark.columns import message_schema
+from contrailmq.spark.options import store_options
+from contrailmq.spark.store_stream import StoreStreamReader
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 
@@ -43,3 +47,12 @@ def test_a_live_directory_is_followed(spark: Any, cluster: ClusterThread, tmp_pa
     cluster.start_broker(0)
     send(cluster.name_servers, "orders", range(9000, 9100))
     assert run() == list(range(9100))
+
+
+def test_a_topic_that_no_directory_has_is_refused(cluster: ClusterThread) -> None:
+    """A misspelt name; a topic without messages is one that the broker has written down."""
+    options = store_options({"path": str(cluster.stores[0]), "topics": "ordres"})
+    reader = StoreStreamReader(options, message_schema())
+    with pytest.raises(ConfigError, match="topic ordres is not in"):
+        reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    reader.stop()

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,6 +52,7 @@ def command_session(
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
+    from contrailmq.spark.scratch import Scratch
     from contrailmq.spark.session import session
 
     # Spark logs every error of a query that it raises as well.
@@ -61,12 +61,12 @@ def command_session(
     with (
         terminable(),
         without_log(),
-        tempfile.TemporaryDirectory(prefix="contrail-spark-") as folder,
+        Scratch() as folder,
     ):
-        own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": folder}
+        own = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": str(folder)}
         if master is None and "MASTER" not in os.environ:
             own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
-        with _silenced(Path(folder) / "start.log"):
+        with _silenced(folder / "start.log"):
             chosen = {**_QUIET, **own, **(settings or {})}
             spark = session(name, master=master, remote=remote, settings=chosen)
         try:
@@ -74,7 +74,7 @@ def command_session(
         except PySparkException as error:
             raise ClientError(reason(str(error))) from error
         finally:
-            with _silenced(Path(folder) / "end.log"):
+            with _silenced(folder / "end.log"):
                 _end(spark)
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pyspark
+
+from contrailmq.spark.scratch import Scratch
 
 HOME_VARIABLE: Final = "SPARK_HOME"
 _GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"  # Spark was there before Python
@@ -62,8 +62,9 @@ def make_home() -> Path | None:
     installed = Path(pyspark.__file__).parent
     if not (installed / "jars").is_dir() or not (installed / "bin" / "spark-submit").exists():
         return None
-    home = Path(tempfile.mkdtemp(prefix="contrail-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    scratch = Scratch()
+    atexit.register(scratch.remove)
+    home = scratch.path
     code = home / "python" / "lib" / "pyspark.zip"
     try:
         code.mkdir(parents=True)

@@ -9,6 +9,7 @@ import datetime
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from contrailmq.errors import ConfigError
@@ -118,10 +119,13 @@ def directories(text: str) -> list[str]:
     paths = [path.strip() for path in found if path.strip()]
     if not paths:
         raise ConfigError(f"path={text[:200]!r}: expected at least one directory")
-    bare = [path.rstrip("/") for path in paths]
-    for path in bare:
-        if bare.count(path) > 1:
-            raise ConfigError(f"path={text[:200]!r}: {path} is in it twice")
+    seen: dict[Path, str] = {}
+    for path in paths:
+        real = Path(path).resolve()
+        if real in seen:
+            other = "" if seen[real] == path else f" (as {seen[real]}, too)"
+            raise ConfigError(f"path={text[:200]!r}: {path.rstrip('/')} is in it twice{other}")
+        seen[real] = path
     return paths
 
 

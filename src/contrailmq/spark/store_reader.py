@@ -118,16 +118,23 @@ def _damaged_row(queue: MessageQueue, damage: Damage, options: StoreOptions) -> 
     }
 
 
-def _ranges(
-    directories: Directories, options: StoreOptions, narrowing: Narrowing
-) -> list[QueueRange]:
-    everything = directories.queues(options.topics)
-    missing = set(options.topics) - {queue.topic for queue in everything}
+def check_topics(
+    directories: Directories, options: StoreOptions, queues: Sequence[MessageQueue]
+) -> None:
+    """Raise when a topic is named that no directory has, with messages or without."""
+    missing = set(options.topics) - {queue.topic for queue in queues}
     missing -= directories.configured_topics() if missing else set()
     if missing:
         raise ConfigError(
             f"topic {', '.join(sorted(missing))} is not in {', '.join(p for p, _ in options.paths)}"
         )
+
+
+def _ranges(
+    directories: Directories, options: StoreOptions, narrowing: Narrowing
+) -> list[QueueRange]:
+    everything = directories.queues(options.topics)
+    check_topics(directories, options, everything)
     check_named(everything, {"startingOffsets": options.starting, "endingOffsets": options.ending})
     queues = [queue for queue in everything if narrowing.has(queue)]
     first, last = directories.first_offsets(queues), directories.end_offsets(queues)

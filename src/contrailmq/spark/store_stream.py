@@ -22,7 +22,12 @@ from contrailmq.spark.older import Memory
 from contrailmq.spark.options import EARLIEST, Position, StoreOptions, check_endless
 from contrailmq.spark.places import check_named
 from contrailmq.spark.planning import Offsets, limited, pack
-from contrailmq.spark.store_reader import StorePartition, read_store_partition, task_count
+from contrailmq.spark.store_reader import (
+    StorePartition,
+    check_topics,
+    read_store_partition,
+    task_count,
+)
 from contrailmq.spark.versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -75,6 +80,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         queues = directories.queues(self._options.topics)
         if "to" not in start:
+            check_topics(directories, self._options, queues)
             check_named(queues, {"startingOffsets": self._options.starting})
         end = self._advance.next(
             start, directories, queues, limit=apply, target=self._target, is_blind=is_blind
