@@ -7,6 +7,7 @@ are counted by their unique keys; a keyed stream stays in order.
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from contrailmq import Message, Producer, ProducerSettings, PushConsumer
+from contrailmq.admin.main import main as admin_main
 from contrailmq.errors import ContrailError
 from testkit.our_broker import OurBroker, wait_for
 from testkit.peer import JavaBroker, JavaNameServer
@@ -142,16 +144,25 @@ def test_a_replica_joins_and_is_promoted(
     java = brokers(version, "java", namesrv=namesrv, **primary)
 
     def is_equal(first: Any, second: Any) -> bool:
-        ends = [sorted((one.store / "commitlog").iterdir())[-1] for one in (first, second)]
-        return ends[0].name == ends[1].name and ends[0].read_bytes() == ends[1].read_bytes()
+        logs = [sorted((one.store / "commitlog").iterdir()) for one in (first, second)]
+        if not all(logs):
+            return False
+        one, two = (log[-1] for log in logs)
+        return one.name == two.name and one.read_bytes() == two.read_bytes()
+
+    def hold(broker: Any) -> None:
+        """Take no more messages."""
+        words = ["updateBrokerConfig", "-b", broker.address, "-n", namesrv]
+        assert admin_main([*words, "-k", "brokerPermission", "-v", "4"], io.StringIO()) == 0
 
     def moves() -> None:
         some_more(clients)
         ours = brokers("ours", "ours", namesrv=namesrv, **replica)
         wait_for(lambda: "Moves" in _topics(ours), "our replica has the topics", seconds=40)
         some_more(clients)
-        java.stop()
+        hold(java)
         wait_for(lambda: is_equal(java, ours), "our replica has everything")
+        java.stop()
         ours.stop()
         promoted = brokers(
             "ours", "promoted", namesrv=namesrv, storePathRootDir=str(ours.store), **primary
@@ -160,8 +171,9 @@ def test_a_replica_joins_and_is_promoted(
         back = brokers(version, "back", namesrv=namesrv, **replica)
         wait_for(lambda: "Moves" in _topics(back), "Java's replica has the topics", seconds=90)
         some_more(clients)
-        promoted.stop()
+        hold(promoted)
         wait_for(lambda: is_equal(promoted, back), "Java's replica has everything")
+        promoted.stop()
         back.stop()
         keys = {"storePathRootDir": str(back.store), **primary}
         keys["storePathCommitLog"] = f"{back.store}/commitlog"

@@ -219,11 +219,12 @@ class Group:
         if machine.broker.identity.may_read:  # type: ignore[union-attr]
             assert readable <= bound, f"{machine.ip}: {readable} readable, {bound} confirmed"
         readable = min(readable, bound)
+        # In whole records: one that is here in part is cut before it is fetched again.
         if machine.epoch == role.epoch:
-            assert store.bound >= machine.confirmed, (
-                f"{machine.ip}: confirmed {machine.confirmed}, then {store.bound}"
+            assert readable >= machine.confirmed, (
+                f"{machine.ip}: confirmed {machine.confirmed}, then {readable}"
             )
-        machine.epoch, machine.confirmed = role.epoch, store.bound
+        machine.epoch, machine.confirmed = role.epoch, readable
         machine.verified = min(machine.verified, readable)
         while machine.verified < readable:
             piece = store.log.record(machine.verified)

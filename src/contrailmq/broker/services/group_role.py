@@ -150,8 +150,8 @@ class GroupRole:
         await self._services.stopped()
         if store.bound is None:
             store.bind(min(store.confirmed_at_start, store.max_offset))
-        if self._is_ahead():
-            self._identity.may_read = False
+        self._identity.may_read = not self._is_ahead()
+        if not self._identity.may_read:
             self._tasks.start(self._await_confirmation(), name="what is confirmed")
         await self.replica.stop_following()
         self._tables.follow(address)

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 OURS_S: Final = 3.0  # a primary of ours answers quickly
 JAVA_S: Final = 10.0
 REST: Final = 50  # times as long as a round took, for large tables
+REST_S_MAX: Final = 30.0
 TIMEOUT_S: Final = 3.0
 
 
@@ -95,7 +96,8 @@ class TableSync:
                 began = loop.time()
                 is_whole = await self.round()
                 usual_s = OURS_S if self._is_ours or not is_whole else JAVA_S
-                pause_s = max(usual_s, REST * (loop.time() - began))
+                rest_s = REST * (loop.time() - began) if is_whole else 0.0
+                pause_s = max(usual_s, min(rest_s, REST_S_MAX))
             try:
                 async with asyncio.timeout(pause_s):
                     await self._wake.wait()
