@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
-import logging
 import os
 import signal
 import sys
@@ -28,6 +27,7 @@ from contrailmq.controller.app import Controller
 from contrailmq.controller.settings import ControllerSettings
 from contrailmq.errors import ConfigError
 from contrailmq.lifecycle import running
+from contrailmq.logs import begin_logging, log_arguments
 from contrailmq.metrics.settings import MetricsSettings
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.settings import Configuration, NameServerSettings
@@ -66,9 +66,7 @@ exit codes: 0 stopped, 1 failed, 2 wrong usage
 def main(argv: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    begin_logging(options)
     run(_serve(options))
     return 0
 
@@ -352,7 +350,8 @@ def _child_command(
     store = f"{Layout(conf.store).root}/broker-{number}"
     command = [sys.executable, "-m", "contrailmq.main", "broker", "-n", namesrv]
     command += ["--port", str(port), "--store", store, "--name", f"broker-{number}"]
-    command += ["--host", conf.broker.bind_address, "--log-level", options.log_level]
+    command += ["--host", conf.broker.bind_address]
+    command += log_arguments(options, suffix=f"broker-{number}")
     if options.config is not None:
         command += ["-c", str(options.config)]
     filters = (SQL_FILTERS, str(conf.broker.property_filter).lower())

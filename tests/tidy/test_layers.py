@@ -6,7 +6,7 @@ import ast
 
 from testkit.sources import Module, imports, listing, modules
 
-BASE = {"errors", "clock", "settings", "lifecycle", "metrics", "usage", "version"}
+BASE = {"errors", "clock", "settings", "lifecycle", "logs", "metrics", "usage", "version"}
 SERVERS = {"namesrv", "broker", "controller"}
 
 # The unit is a package or a base module; what is not listed may not be imported.
@@ -16,6 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": {"errors", "_native"},
     "settings": {"errors"},
     "lifecycle": {"errors"},
+    "logs": {"errors"},
     "usage": set(),
     "metrics": {"errors", "clock", "settings", "version"},
     "_native": {"errors"},

@@ -35,6 +35,7 @@ from contrailmq.broker.replicating import (
     run_replication,
 )
 from contrailmq.broker.services.access import Defences, guarded, signer
+from contrailmq.broker.services.audited import audited
 from contrailmq.broker.services.replication import Replication
 from contrailmq.broker.services.self_check import SelfCheck
 from contrailmq.broker.tables.versions import VersionCounter
@@ -42,6 +43,7 @@ from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.ha.settings import HaSettings
 from contrailmq.lifecycle import running
+from contrailmq.logs import set_level
 from contrailmq.metrics.settings import MetricsSettings
 from contrailmq.metrics.told import Told
 from contrailmq.net.budget import MemoryBudget
@@ -263,6 +265,8 @@ class Broker:
             registration.changed()
 
         def on_settings(old: BrokerSettings, new: BrokerSettings) -> None:
+            if new.log_level != old.log_level:
+                set_level(new.log_level)
             if new.permission != old.permission:
                 tables.topics.version.bump()  # name servers see changed permissions only so
             queues, creates = new.default_topic_queue_nums, new.auto_create_topic
@@ -301,7 +305,9 @@ class Broker:
         found |= replica_guards(admin_handlers(parts, self._files), parts.identity)
         found |= replication_handlers(parts, self.replication)
         access = self._defences.access
-        return found if access is None else guarded(found, access, parts)
+        found = found if access is None else guarded(found, access, parts)
+        audit = self._defences.audit
+        return found if audit is None else audited(found, audit)
 
     async def _listen(self, parts: Parts, replication: Replication) -> None:
         check = self._defences.check

@@ -21,6 +21,7 @@ from typing import Final
 from contrailmq.broker.app import Broker
 from contrailmq.broker.config.file import BrokerConf, given_keys, read_conf
 from contrailmq.broker.config.settings import completed
+from contrailmq.logs import add_log_options, begin_logging
 from contrailmq.net.loop import run
 from contrailmq.security.exposure import exposure
 from contrailmq.settings import read_file
@@ -46,9 +47,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def main(argv: Sequence[str]) -> int:
     """Run a broker until SIGTERM or SIGINT."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    begin_logging(options)
     conf = load_conf(options)
     if options.print_all or options.print_important:
         shown = conf.properties() if options.print_all else conf.important()
@@ -166,12 +165,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict-config", dest="strict", action="store_true", help="unknown keys are errors"
     )
-    parser.add_argument(
-        "--log-level",
-        default="warning",
-        choices=("debug", "info", "warning", "error"),
-        help="what is logged to stderr",
-    )
+    add_log_options(parser)
 
 
 def _parser() -> argparse.ArgumentParser:

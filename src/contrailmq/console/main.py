@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from contrailmq.admin.options import client_settings, name_servers, new_parser
 from contrailmq.console.serving import serving
 from contrailmq.console.settings import DEFAULT_PORT, ConsoleSettings
 from contrailmq.errors import UsageError
+from contrailmq.logs import add_log_options, begin_logging
 from contrailmq.net.loop import run
 from contrailmq.usage import port
 
@@ -29,9 +29,7 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    begin_logging(options)
     run(_serve(options))
     return 0
 
@@ -83,7 +81,5 @@ def _parser() -> argparse.ArgumentParser:
         "--host-name", action="append", default=[], metavar="NAME",
         help="a name under which browsers reach the console, besides its address",
     )  # fmt: skip
-    parser.add_argument(
-        "--log-level", default="warning", choices=["debug", "info", "warning", "error"]
-    )
+    add_log_options(parser)
     return parser

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import signal
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Final
 
 from contrailmq.controller.app import Controller
 from contrailmq.controller.settings import ControllerSettings
+from contrailmq.logs import add_log_options, begin_logging
 from contrailmq.net.loop import run
 from contrailmq.settings import read, read_file
 from contrailmq.usage import CommandParser, pair, port
@@ -31,9 +31,7 @@ exit codes: 0 stopped, 1 failed, 2 wrong usage
 def main(argv: Sequence[str]) -> int:
     """Run a controller until SIGTERM or SIGINT."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    begin_logging(options)
     properties: dict[str, str] = {}
     if options.config is not None:
         properties.update(read_file(options.config))
@@ -64,12 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=port, help="listenPort; 0 takes a free one")
     parser.add_argument("--host", help="the address to listen on")
     parser.add_argument("--ledger", metavar="FILE|etcd://…", help="where the groups are kept")
-    parser.add_argument(
-        "--log-level",
-        default="warning",
-        choices=("debug", "info", "warning", "error"),
-        help="what is logged to stderr",
-    )
+    add_log_options(parser)
     return parser
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import random
 import signal
@@ -15,6 +14,7 @@ from typing import Final
 
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError
+from contrailmq.logs import add_log_options, begin_logging
 from contrailmq.namesrv.app import NameServer
 from contrailmq.namesrv.files import make_folder
 from contrailmq.namesrv.settings import Configuration
@@ -39,7 +39,7 @@ IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath", "configStorePath", "or
 def main(argv: Sequence[str]) -> int:
     """Run a name server until SIGTERM or SIGINT; returns the exit code."""
     options = _parser().parse_args(list(argv))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    begin_logging(options)
     configuration = _configuration(options)
     if options.print_all or options.print_important:
         for line in configuration.as_text().splitlines():
@@ -80,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", help="address to listen on (bindAddress)")
     parser.add_argument("--port", type=port, help="port to listen on (listenPort, 9876)")
+    add_log_options(parser, level="info")
     parser.add_argument("--store", metavar="DIR", help="where kvConfig.json is kept")
     parser.add_argument(
         "--strict-config", action="store_true", help="an unknown setting is an error"

@@ -134,8 +134,11 @@ class Serving(Generic[C]):
             reply = future.result() if error is None else failure(request, error)
         if reply is not None and not request.flag & ONEWAY_FLAG:
             self._connection.send(reply_buffers(reply))
+        took_s = self._endpoint.now() - began
+        if took_s >= self._endpoint.limits.slow_s:
+            size, peer = len(request.body), getattr(self._connection, "peer", "?")
+            self._endpoint.watch.slow(took_s, code=request.code, peer=peer, size=size)
         if self._endpoint.meter is not None:
-            took_s = self._endpoint.now() - began
             answer = ResponseCode.SUCCESS if reply is None else reply.code
             self._endpoint.meter.served(request.code, answer, took_s, result)
 

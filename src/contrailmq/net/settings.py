@@ -32,6 +32,7 @@ class Limits:
     calls_max: int = 1024
     is_server: bool = True
     dead_after_s: float = 3.0
+    slow_s: float = 1.0
     close_timeout_s: float = 3.0
 
 
@@ -131,6 +132,15 @@ class ServerSettings:
         doc="How long a stop waits for answers that are under way, in ms.",
     )
 
+    slow_ms: int = key(
+        "netSlowRequestMillis",
+        1_000,
+        low=1,
+        doc=(
+            "A request whose answer took this long is named in the log, in ms. Pulls that wait "
+            "for messages are not meant."
+        ),
+    )
     proxy_from: str = key(
         "proxyProtocolFrom",
         "",
@@ -153,6 +163,7 @@ class ServerSettings:
                 self.in_flight_admin_max,
             ),
             calls_max=self.calls_max,
+            slow_s=self.slow_ms / 1000,
             is_server=True,
         )
 

@@ -25,6 +25,19 @@ class LoopWatch:
         self.worst_s = 0.0
         self._noise = noise
 
+    def slow(self, took_s: float, *, code: int, peer: str, size: int) -> None:
+        """The answer to a request took long, since it waited for something."""
+        held_back = self._noise.held_back(f"slow {code}")
+        if held_back is not None:
+            log.warning(
+                "slow request: code=%s peer=%s body=%s ms=%.0f similar=%s",
+                code,
+                peer,
+                size,
+                1000 * took_s,
+                held_back,
+            )
+
     def look(self, took_s: float, *, code: int, peer: str, size: int) -> None:
         """A request took ``HELD_S`` or longer."""
         self.count += 1

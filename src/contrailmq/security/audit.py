@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from contrailmq.clock import Clock
-from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.acl import ACCESS_KEY
+from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.security.account import Account
 from contrailmq.security.guard import Guard, Peer
@@ -53,7 +54,11 @@ class Audit:
         self._note("refused", request, peer.peer, account=account, reason=reason)
         if self._count <= LOGGED_PER_SECOND:
             log.warning(
-                "request refused: peer=%s code=%s reason=%s", peer.peer, request.code, reason
+                "request refused: peer=%s code=%s account=%s reason=%s",
+                peer.peer,
+                request.code,
+                account[:TEXT_SIZE_MAX],
+                reason,
             )
 
     def passed(self, request: Command, peer: Peer, account: Account) -> None:
@@ -61,31 +66,41 @@ class Audit:
         if request.code in ADMIN_CODES:
             self._note("allowed", request, peer.peer, account=account.name, reason="")
 
+    def ended(self, request: Command, peer: str, *, answer: int, reason: str) -> None:
+        """An administrator's request was carried out, or failed with this answer."""
+        try:
+            name = ResponseCode(answer).name
+        except ValueError:
+            name = str(answer)
+        account = request.fields.get(ACCESS_KEY, "")
+        verdict = "done" if answer == ResponseCode.SUCCESS else "failed"
+        self._note(verdict, request, peer, account=account, reason=reason, result=name)
+
     def handshake_failed(self, peer: str, reason: str) -> None:
         """A connection did not become one."""
         self._write({"event": "handshake", "verdict": "failed", "peer": peer, "reason": reason})
 
     def _note(
-        self, verdict: str, request: Command, peer: str, *, account: str, reason: str
-    ) -> None:
+        self, verdict: str, request: Command, peer: str, *,
+        account: str, reason: str, result: str = "",
+    ) -> None:  # fmt: skip
         fields = request.fields
         names = {n: fields[n][:TEXT_SIZE_MAX] for n in _NAMED if n in fields}
         try:
             name = RequestCode(request.code).name
         except ValueError:
             name = "UNKNOWN"
-        self._write(
-            {
-                "event": "request",
-                "verdict": verdict,
-                "peer": peer,
-                "account": account[:TEXT_SIZE_MAX],
-                "code": request.code,
-                "name": name,
-                "resource": names,
-                "reason": reason[:TEXT_SIZE_MAX],
-            }
-        )
+        entry = {
+            "event": "result" if result else "request",
+            "verdict": verdict,
+            "peer": peer,
+            "account": account[:TEXT_SIZE_MAX],
+            "code": request.code,
+            "name": name,
+            "resource": names,
+            "reason": reason[:TEXT_SIZE_MAX],
+        }
+        self._write(entry | ({"result": result} if result else {}))
 
     def _write(self, entry: dict[str, Any]) -> None:
         now_ms = self._clock.now_ms()

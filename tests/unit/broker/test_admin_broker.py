@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from contrailmq.admin.client import AdminClient
 from contrailmq.broker.app import Broker
 from contrailmq.broker.config.configuration import rewritten
 from contrailmq.client.settings import World as ClientWorld
-from contrailmq.errors import ConsumeTimeout, NoPermission, SystemFailure
+from contrailmq.errors import BrokerError, ConsumeTimeout, NoPermission, SystemFailure
 from contrailmq.net.client import RemotingClient
 from contrailmq.net.connection import Connection
 from contrailmq.protocol.bodies.route import KVTable
@@ -465,3 +467,41 @@ def test_clients_that_are_too_old_are_not_asked(tmp_path: Path) -> None:
             await admin.offsets.consumer_status("T", "g")
 
     _forwarded(tmp_path, lambda request: None, ask)
+
+
+def test_the_audit_says_who_did_what_from_where_and_how_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        await admin.brokers.update_config(ADDRESS, {"maxMessageSize": "7000"})
+        with pytest.raises(BrokerError):
+            await admin.brokers.update_config(ADDRESS, {"listenPort": "1"})
+        await asyncio.sleep(1)
+
+    play(tmp_path, scenario, auditLogPath=str(path))
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    found = [
+        (entry["event"], entry["verdict"], entry["result"])
+        for entry in entries
+        if entry["name"] == "UPDATE_BROKER_CONFIG"
+    ]
+    assert found == [("result", "done", "SUCCESS"), ("result", "failed", "NO_PERMISSION")]
+    assert all(entry["peer"] and entry["time_ms"] for entry in entries)
+
+
+def test_the_level_of_the_log_changes_while_the_broker_runs(tmp_path: Path) -> None:
+    own = logging.getLogger("contrailmq")
+    before = own.level
+
+    async def scenario(admin: AdminClient, client: RemotingClient, broker: Broker) -> None:
+        await admin.brokers.update_config(ADDRESS, {"netLogLevel": "error"})
+        assert own.level == logging.ERROR
+        with pytest.raises(BrokerError, match="netLogLevel"):
+            await admin.brokers.update_config(ADDRESS, {"netLogLevel": "loud"})
+        await admin.brokers.update_config(ADDRESS, {"netLogLevel": ""})
+        assert own.level == logging.NOTSET
+
+    try:
+        play(tmp_path, scenario)
+    finally:
+        own.setLevel(before)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from contrailmq.clock import SystemClock
 from contrailmq.net.connection import Connection
 from contrailmq.net.endpoint import TURN_S
-from contrailmq.net.watch import HELD_S
+from contrailmq.net.noise import Noise
+from contrailmq.net.watch import HELD_S, LoopWatch
 from contrailmq.protocol.command import Command
 
 
@@ -72,3 +74,12 @@ def test_many_slow_requests_of_one_read_take_turns(world: Callable[..., None]) -
         assert [answer.opaque for answer in peer.commands()] == [1, 2, 3, 4, 5, 6]
 
     world(scenario)
+
+
+def test_a_slow_answer_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    watch = LoopWatch(Noise(SystemClock()))
+    watch.slow(1.5, code=310, peer="1.2.3.4:5", size=7)
+    watch.slow(1.5, code=310, peer="1.2.3.4:5", size=7)  # not again so soon
+    assert [record.getMessage() for record in caplog.records] == [
+        "slow request: code=310 peer=1.2.3.4:5 body=7 ms=1500 similar=0"
+    ]

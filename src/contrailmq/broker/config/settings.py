@@ -16,6 +16,7 @@ from typing import Final
 
 from contrailmq.broker.config.known_keys import KNOWN_KEYS
 from contrailmq.errors import ConfigError
+from contrailmq.logs import LogLevel
 from contrailmq.protocol.hosts import split_address
 from contrailmq.protocol.names import MASTER_ID
 from contrailmq.settings import key
@@ -103,6 +104,15 @@ class BrokerSettings:
         True,
         doc="Whether producers are told to trace (`TRACE_ON`).",
     )
+    log_level: LogLevel = key(
+        "netLogLevel",
+        LogLevel.AS_STARTED,
+        live=True,
+        doc=(
+            "What is logged from now on: `debug`, `info`, `warning` or `error`. Empty: what "
+            "`--log-level` says."
+        ),
+    )
     acl_enable: bool = key(
         "aclEnable",
         False,
@@ -137,9 +147,9 @@ class BrokerSettings:
         "auditLogPath",
         "",
         doc=(
-            "The file of refusals, administration and failed handshakes, JSON lines, while "
-            "`aclEnable` is true. Empty: `audit.log` in the store. The same entries are messages "
-            "of the topic `rmq_sys_audit`."
+            "The file of refusals, administration with its results, and failed handshakes, JSON "
+            "lines. Empty: `audit.log` in the store while `aclEnable` is true, then the same "
+            "entries are messages of the topic `rmq_sys_audit`; otherwise nothing is noted."
         ),
     )
     inner_credentials: str = key(

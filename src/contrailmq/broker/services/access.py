@@ -60,6 +60,7 @@ class Defences:
         self._tls_settings = tls
         self._path = path
         self.access: Access | None = None
+        self.audit: Audit | None = None
         self.tls: ServerTls | None = None
 
     @property
@@ -112,6 +113,9 @@ class Defences:
                 self._path, self._settings, audit=self._audit_path, clock=clock
             )
             self.access.accounts.on_change.append(on_change)
+            self.audit = self.access.audit
+        elif self._settings.audit_log:  # without accounts: from where, what and the result
+            self.audit = Audit(Path(self._settings.audit_log), clock=clock)
         self.tls = ServerTls.of(self._tls_settings)
 
     async def run(self) -> None:
@@ -119,7 +123,8 @@ class Defences:
         async with asyncio.TaskGroup() as group:
             if self.access is not None:
                 group.create_task(self.access.accounts.run())
-                group.create_task(self.access.audit.run())
+            if self.audit is not None:
+                group.create_task(self.audit.run())
             if self.tls is not None:
                 group.create_task(self.tls.run())
 
