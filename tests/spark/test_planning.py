@@ -219,7 +219,7 @@ def test_a_foreign_checkpoint_is_refused() -> None:
         ({"topics": "a", "failOnDataLoss": "maybe"}, "expected true or false"),
         ({"topics": "a", "accessKey": "k"}, "belong together"),
         ({"topics": "a", "maxOffsetPerTrigger": "1"}, "unknown option maxoffsetpertrigger"),
-        ({"topicsPattern": "("}, "is no regular expression"),
+        ({"topicsPattern": "("}, "is not a regular expression"),
         ({"assign": "[1]"}, "expected JSON such as"),
         ({"topics": "a", "endingOffsets": "committed"}, "endingOffsets=committed needs"),
         ({"topics": "a", "sql": "n >< 3"}, r"sql='n >< 3': expected a value.*column 4"),

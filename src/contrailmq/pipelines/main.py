@@ -46,7 +46,7 @@ Ctrl-C stops after what is under way; the same command then goes on from there.
 def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     """Run one pipeline."""
     options = parser().parse_args(argv)
-    if options.act_name == "project":
+    if options.act is _project:
         code: int = options.act(options, out)
         return code
     out = sys.stdout if out is None else out
@@ -165,13 +165,14 @@ def _project(options: argparse.Namespace, out: TextIO | None) -> int:
         "archive": _whole_path(options.archive),
         "since": options.since, "until": options.until, "to": options.to,
         "toNameServers": options.to_namesrv, "speed": options.speed, "where": options.where,
-        "rate": options.rate,
+        "rate": options.rate, "format": options.format, "schema": options.schema,
     }  # fmt: skip
     settings = {name: str(value) for name, value in given.items() if value is not None}
-    made = create(options.kind, options.directory, settings=settings)
+    directory = options.directory or Path(f"contrail-{options.kind}")
+    made = create(options.kind, directory, settings=settings)
     for path in made:
         print(path, file=out)
-    print(f"run it: cd {options.directory} && spark-pipelines run (README.md has more)", file=out)
+    print(f"run it: cd {directory} && spark-pipelines run (README.md has more)", file=out)
     return 0
 
 
@@ -222,7 +223,7 @@ def _report_path(text: str) -> Path:
 def parser() -> argparse.ArgumentParser:
     """The options of ``contrail pipeline``."""
     top = new_parser("pipeline", "Spark pipelines over topics, stores and archives.", _EPILOG)
-    listed = "archive|table|restore|compact|redrive|replay|audit|project"
+    listed = "archive|table|restore|compact|redrive|replay|audit|project|init"
     commands = top.add_subparsers(required=True, metavar=listed)
     cluster, spark = connection_options(), spark_options()
 
@@ -257,6 +258,7 @@ def parser() -> argparse.ArgumentParser:
     _span_options(audit, where=False)
     project = add("project", _project, "write a Spark Declarative Pipelines project")
     _project_options(project)
+    _project_options(add("init", _project, "the same as project"))
     return top
 
 
@@ -321,9 +323,11 @@ def _replay_options(command: argparse.ArgumentParser) -> None:
 
 
 def _project_options(command: argparse.ArgumentParser) -> None:
-    kinds = ["archive", "audit", "redrive", "replay", "restore", "sql"]
+    kinds = ["archive", "audit", "redrive", "replay", "restore", "sql", "table"]
     command.add_argument("kind", choices=kinds)
-    command.add_argument("directory", type=Path)
+    command.add_argument("directory", type=Path, nargs="?", help="a new one (contrail-KIND)")
+    command.add_argument("--format", choices=["delta", "iceberg"], help="for table")
+    command.add_argument("--schema", metavar="SQL", help="for table: columns of JSON bodies")
     command.add_argument("--topics", metavar="A,B", help="for all but redrive")
     command.add_argument("--groups", metavar="A,B", help="for redrive: whose dead letters")
     command.add_argument("--query", metavar="SQL", help="for sql")

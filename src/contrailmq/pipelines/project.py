@@ -1,8 +1,8 @@
 """Copies of the Spark Declarative Pipelines projects that come with the package, filled in.
 
-There is one a pipeline.  ``archive`` has a streaming table, ``audit`` and ``sql`` materialized
-views; ``redrive``, ``replay`` and ``restore`` a view of what was sent: to refresh it is to send
-what is not there yet.
+There is one per pipeline.  ``archive`` and ``table`` have streaming tables, ``audit`` and ``sql``
+materialized views; ``redrive``, ``replay`` and ``restore`` a view of what was sent: to refresh it
+is to send what is not there yet.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "replay": (_ALL, "topics", "to", "since", "until"),
     "restore": (_ALL, "topics", "to", "archive"),
     "sql": (_ALL, "topics", "query"),
+    "table": (_ALL, "topics", "format"),
 }
 _MORE: Final[Mapping[str, Mapping[str, str]]] = {
     "archive": {"maxOffsetsPerTrigger": "500000"},
@@ -33,6 +34,7 @@ _MORE: Final[Mapping[str, Mapping[str, str]]] = {
     "replay": {"toNameServers": "", "speed": "1", "where": "", "leadMs": "10000"},
     "restore": {"where": ""},
     "sql": {},
+    "table": {"schema": "", "maxOffsetsPerTrigger": "500000"},
 }
 _NAMED: Final = ("replay", "restore")  # what they send has a name, by which it is known again
 PROJECTS: Final = tuple(_NEEDS)
