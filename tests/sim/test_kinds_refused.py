@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contrailmq.protocol.bodies.topic import TopicConfig
-from contrailmq.protocol.codes import RequestCode, ResponseCode
-from contrailmq.protocol.command import Command
-from contrailmq.protocol.headers.topic import CreateTopicRequest
-from testkit.broker_world import ADDRESS, World, run, send
+from contrailmq.protocol.codes import ResponseCode
+from testkit.broker_world import World, run, send
 
 
 def test_what_says_that_it_is_a_whole_batch_is_refused(tmp_path: Path) -> None:
@@ -21,30 +18,33 @@ def test_what_says_that_it_is_a_whole_batch_is_refused(tmp_path: Path) -> None:
     run(1, tmp_path, scenario)
 
 
-def test_a_topic_of_batch_queues_gets_no_plain_one(tmp_path: Path) -> None:
-    """A Java broker does not start on a store in which such a topic has a plain queue."""
-    config = TopicConfig(
-        topic_name="B",
-        read_queue_nums=1,
-        write_queue_nums=1,
-        perm=6,
-        attributes={"queue.type": "BatchCQ"},
-    )
+def test_a_list_that_stops_the_original_is_refused(tmp_path: Path) -> None:
+    """Light queues beside another name: the dispatch of 5.2.0 ends there for good."""
 
     async def scenario(world: World) -> None:
-        async with world.client() as client, world.broker(namesrvAddr="") as broker:
-            header = CreateTopicRequest(
-                topic="B", read_queue_nums=1, write_queue_nums=1, perm=6,
-                attributes="+queue.type=BatchCQ",
-            )  # fmt: skip
-            request = Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
-            made = await client.call(ADDRESS, request, timeout_s=3)
-            assert made.code == ResponseCode.SYSTEM_ERROR
-            broker.parts.tables.topics.put(config)  # as a Java broker has left it
-            for properties in ("UNIQ_KEY\x01u\x02", "UNIQ_KEY\x01u\x02"):
-                answer = await send(client, "B", b"x", properties=properties)
-                assert answer.code == ResponseCode.SYSTEM_ERROR
-                assert "BatchCQ" in (answer.remark or "")
-            assert broker.parts.store.queues.find("B", 0) is None
+        lights = {"enableLmq": "true", "enableMultiDispatch": "true"}
+        for conf in (lights, {}):
+            async with world.client() as client, world.broker(namesrvAddr="", **conf):
+                head = "UNIQ_KEY\x01u\x02INNER_MULTI_DISPATCH\x01"
+                answer = await send(client, "T", b"x", properties=f"{head}plain,%LMQ%z\x02")
+                assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+                assert "plain,%LMQ%z" in (answer.remark or "")
+                assert (await send(client, "T", b"x", properties=f"{head}plain\x02")).code == 0
+
+    run(1, tmp_path, scenario)
+
+
+def test_numbers_in_light_queues_are_the_brokers_to_give(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        lights = {"enableLmq": "true", "enableMultiDispatch": "true"}
+        async with world.client() as client, world.broker(namesrvAddr="", **lights) as broker:
+            text = (
+                "UNIQ_KEY\x01u\x02INNER_MULTI_QUEUE_OFFSET\x01,7\x02"
+                "INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02"
+            )
+            for _ in range(2):
+                assert (await send(client, "T", b"x", properties=text)).code == 0
+            for name in ("%LMQ%a", "%LMQ%b"):
+                assert broker.parts.store.bounds(name, 0) == (0, 2)
 
     run(1, tmp_path, scenario)

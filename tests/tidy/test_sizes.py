@@ -13,6 +13,7 @@ POSITIONAL_MAX = 4  # four still read as one phrase: topic, queue, count, size
 LONG_MODULES: dict[str, str] = {
     "_native/spark/arrow.py": "compiled: the C compiler inlines only within one module",
     "_native/store/log.py": "compiled: the C compiler inlines only within one module",
+    "_native/store/queues.py": "compiled: the C compiler inlines only within one module",
     "_native/net/request.py": "compiled: the C compiler inlines only within one module",
 }
 # Tables of names and numbers are read like a dictionary, not like a story.

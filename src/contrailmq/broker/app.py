@@ -25,7 +25,7 @@ from contrailmq.broker.handlers.special import special_handlers
 from contrailmq.broker.handlers.table import LANES, client_handlers
 from contrailmq.broker.identifying import FAST_PORT_OFFSET, identify
 from contrailmq.broker.identity import Identity
-from contrailmq.broker.keeping import keep_tables, restore_topics
+from contrailmq.broker.keeping import keep_tables, restore_topics, use_kinds
 from contrailmq.broker.lanes.send import BrokerLane
 from contrailmq.broker.metrics.telling import BrokerTelling
 from contrailmq.broker.parts import Parts, Tables, build_lane, build_parts
@@ -178,6 +178,7 @@ class Broker:
         await stack.enter_async_context(running(store.run(), name="store"))
         saving = Saving(self._files, Layout(self._store_settings).config)
         tables = Tables(self._settings, self._clock, lambda: store.flushed_offset)
+        use_kinds(tables, store)
         self._defences.start(self._clock, tables.revision.bump)
         self._load(saving, tables, identity)
         restore_topics(saving, tables, store)

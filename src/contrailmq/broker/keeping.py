@@ -61,6 +61,14 @@ def keep_modes(modes: RequestModes, saving: Saving) -> None:
     )
 
 
+def use_kinds(tables: Tables, store: Store) -> None:
+    """Tell tables of light queues, and the store which topics have batch queues."""
+    has_lights = store.settings.lmq_enable
+    tables.topics.has_lights = tables.groups.has_lights = tables.offsets.has_lights = has_lights
+    tables.counters.has_lights = has_lights
+    store.derivation.is_batch_topic = tables.topics.is_batch
+
+
 def restore_topics(saving: Saving, tables: Tables, store: Store) -> None:
     """Put back topics that have queues and were lost with the newest file of the table."""
     if saving.file("topics.json").is_behind:

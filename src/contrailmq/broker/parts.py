@@ -16,6 +16,7 @@ from functools import partial
 from contrailmq._native.lanes.gate import Gate
 from contrailmq.broker.config.configuration import Configuration
 from contrailmq.broker.config.live_settings import LiveSettings
+from contrailmq.broker.config.offset_file import offset_file
 from contrailmq.broker.config.saving import Saving
 from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.handlers.client import Clients
@@ -221,7 +222,7 @@ def _pop_parts(
         identity=identity,
         clock=tables.clock,
         rng=rng,
-        save_offsets=lambda: saving.hurry("consumerOffset.json"),
+        save_offsets=lambda: saving.hurry(offset_file(has_lights=store.settings.lmq_enable)),
     )
 
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from contrailmq._native.store.queues import QueueWriter
 from contrailmq.errors import StoreError
+from contrailmq.protocol.names import is_lmq
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.gaps import FILL_SIZE, FILL_UNIT, UNIT, find_written, first_not_before
 from contrailmq.store.layout import QUEUE_UNIT, Layout, segment_name
@@ -355,7 +356,7 @@ class ConsumeQueues:
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         maps = self.maps
         queue = ConsumeQueue(self._files, self._layout, topic, queue_id, maps=maps)
-        if self._has_ext:
+        if self._has_ext and not is_lmq(topic):
             queue.ext = ConsumeQueueExt(self._files, self._layout, topic, queue_id, maps=maps)
             queue.ext.load()
         self._queues.setdefault(topic, {})[queue_id] = queue

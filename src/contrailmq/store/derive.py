@@ -19,10 +19,12 @@ from contrailmq._native.store.index import IndexWriter
 from contrailmq._native.store.queues import BLANK, Deriver, QueueWriter, TopicQueues
 from contrailmq.errors import CorruptRecord, DiskFull
 from contrailmq.protocol.names import SCHEDULE_TOPIC
+from contrailmq.store.batch_queue import BatchQueues
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueues
 from contrailmq.store.files import Segment
 from contrailmq.store.index import Indexes
+from contrailmq.store.lights import Lights, has_lights
 from contrailmq.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -49,10 +51,15 @@ class Derivation:
         log: CommitLog,
         *,
         queues: ConsumeQueues,
+        batches: BatchQueues,
         indexes: Indexes | None,
     ) -> None:
         self._log = log
         self._queues = queues
+        self._batches = batches
+        self._has_lights = settings.has_lights
+        self.lights = Lights(self._light)
+        self.is_batch_topic: Callable[[str], bool] = batches.has_topic
         self._indexes = indexes
         self._delays = settings.delay_ms_by_level()
         self._level_max = max(self._delays, default=0)
@@ -104,9 +111,9 @@ class Derivation:
 
     def forget(self, topic: str, queue_id: int) -> None:
         """A queue was removed: the next message makes a new one."""
-        writer = self.deriver.topics.get(topic.encode())
-        if writer is not None:
-            self.dirty.pop(writer.queues.get(queue_id), None)  # type: ignore[arg-type]
+        queue = self._queues.find(topic, queue_id) or self._batches.find(topic, queue_id)
+        if queue is not None:
+            self.dirty.pop(queue.writer, None)
         self.deriver.forget(topic.encode(), queue_id)
 
     def pass_by(self, unknown: bool) -> None:
@@ -175,17 +182,30 @@ class Derivation:
 
     def new_topic(self, topic: bytes) -> TopicQueues:
         """A topic the deriver meets for the first time."""
-        return TopicQueues(topic, topic == SCHEDULE_TOPIC.encode())
+        entry = TopicQueues(topic, topic == SCHEDULE_TOPIC.encode())
+        name = topic.decode("utf-8", "replace")
+        entry.has_lights = self._has_lights and has_lights(name)
+        entry.is_batch = self.is_batch_topic(name)
+        return entry
 
     def find_queue(self, topic: bytes, queue_id: int) -> QueueWriter:
         """A queue the deriver meets for the first time."""
         name = topic.decode("utf-8", "replace")
+        if self.is_batch_topic(name):
+            return self._batches.get(name, queue_id).writer
         if self._passed_by is not None and self._queues.find(name, queue_id) is None:
             self._passed_by.append((topic, queue_id))
-            nobody = QueueWriter(None, topic, queue_id)
-            nobody.log_end = _EVERYTHING
-            return nobody
+            return _nobody(topic, queue_id)
         return self._queues.get(name, queue_id).writer
+
+    def light_queues(self, names: bytes, offsets: bytes) -> list[tuple[QueueWriter, int]]:
+        """The light queues a record names, and its offsets there."""
+        return self.lights.queues(names, offsets)
+
+    def _light(self, name: str) -> QueueWriter:
+        if self._passed_by is not None and self._queues.find(name, 0) is None:
+            return _nobody(name.encode(), 0)
+        return self._queues.get(name, 0).writer
 
     def delivery_code(self, delay: bytes, store_ms: int, code: int) -> int:
         """In the delay topic a unit holds the time of delivery in place of the tag code."""
@@ -212,3 +232,10 @@ class Derivation:
     def _no_room_yet(self) -> IndexWriter:
         # No file before there is a key for it: this one refuses every entry, and asks for room.
         return IndexWriter(bytearray(44), 1, 0)
+
+
+def _nobody(topic: bytes, queue_id: int) -> QueueWriter:
+    """Return a queue that takes nothing."""
+    nobody = QueueWriter(None, topic, queue_id)
+    nobody.log_end = _EVERYTHING
+    return nobody

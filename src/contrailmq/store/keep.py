@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from contrailmq.protocol.names import is_lmq
+from contrailmq.store.batch_queue import BatchQueues
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.files import Files
@@ -26,6 +28,7 @@ class Keeping:
         *,
         commit_log: CommitLog,
         queues: ConsumeQueues,
+        batches: BatchQueues,
         indexes: Indexes | None,
         refuse: Callable[[str | None], None],
     ) -> None:
@@ -33,6 +36,7 @@ class Keeping:
         self._files = files
         self._log = commit_log
         self._queues = queues
+        self._batches = batches
         self._indexes = indexes
         self._refuse = refuse
         self._trimmed_to = -1
@@ -71,6 +75,7 @@ class Keeping:
         paths: list[str] = []
         for queue in self._queues:
             paths += trim_queue(queue, log_min)
+        paths += self._batches.trim(log_min)
         if self._indexes is not None:
             paths += self._indexes.forget_before(log_min)
         return paths
@@ -86,7 +91,8 @@ class Keeping:
 
     def unused_topics(self, known: Collection[str]) -> list[str]:
         """Topics that have queues and are in nobody's list."""
-        return sorted(topic for topic in self._queues.topics() if topic not in known)
+        topics = [*self._queues.topics(), *self._batches.topics()]
+        return sorted(topic for topic in topics if topic not in known and not is_lmq(topic))
 
 
 def trim_queue(queue: ConsumeQueue, log_min: int) -> list[str]:

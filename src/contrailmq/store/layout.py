@@ -49,6 +49,7 @@ class Layout:
         self.config = posixpath.join(self.root, "config")
         self.segment_size = settings.segment_size
         self.queue_file_size = queue_file_size(settings.queue_file_size)
+        self.batch_queue_file_size = batch_queue_file_size(settings.batch_queue_file_size)
         self.queue_ext_file_size = settings.queue_ext_file_size
         self.index_file_size = index_file_size(settings.index_slots, settings.index_entries)
 
@@ -60,6 +61,10 @@ class Layout:
     def consume_queue(self, topic: str, queue_id: int) -> str:
         """The folder of one consume queue."""
         return posixpath.join(self.consume_queues, topic, str(queue_id))
+
+    def batch_consume_queue(self, topic: str, queue_id: int) -> str:
+        """The folder of one batch queue."""
+        return posixpath.join(self.batch_consume_queues, topic, str(queue_id))
 
     def consume_queue_ext(self, topic: str, queue_id: int) -> str:
         """The folder of one queue's extension."""
@@ -94,6 +99,11 @@ def is_index_name(name: str) -> bool:
 def queue_file_size(configured: int) -> int:
     """A consume-queue file holds whole units (MessageStoreConfig.getMappedFileSizeConsumeQueue)."""
     return -(-configured // QUEUE_UNIT) * QUEUE_UNIT
+
+
+def batch_queue_file_size(configured: int) -> int:
+    """A file of a batch queue holds whole units, too."""
+    return -(-configured // BATCH_QUEUE_UNIT) * BATCH_QUEUE_UNIT
 
 
 def index_file_size(slots: int, entries: int) -> int:

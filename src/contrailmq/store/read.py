@@ -10,12 +10,13 @@ from typing import Final
 
 from contrailmq._native.store.gather import COLD, FOUND, NO_MATCH, REMOVING, Limits, LogView
 from contrailmq._native.store.scan import store_time
+from contrailmq.store.batch_queue import BatchQueue, BatchQueues
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
 from contrailmq.store.gaps import FILL_SIZE, UNIT
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.queue_ext import is_address
-from contrailmq.store.settings import BrokerRole, StoreSettings
+from contrailmq.store.settings import TRANSFER_COUNT_MAX, BrokerRole, StoreSettings
 from contrailmq.store.types import GetResult, GetStatus, Matcher, QueueExt
 
 _STATUS: Final = {
@@ -34,10 +35,12 @@ class Reading:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         *,
+        batches: BatchQueues,
         memory_size: int,
     ) -> None:
         self._log = commit_log
         self._queues = queues
+        self._batches = batches
         self._machine_memory = memory_size
         self._is_replica = settings.broker_role is BrokerRole.SLAVE
         self.set(settings)
@@ -65,16 +68,13 @@ class Reading:
         """Up to ``count`` records from a queue offset on (DefaultMessageStore.getMessage)."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
+            batches = self._batches.find(topic, queue_id)
+            if batches is not None:
+                return self._get_batches(batches, offset, count=count, matcher=matcher)
             return self._nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, offset, 0, (0, 0))
         low, high = bounds = queue.min_offset, queue.writer.max_offset
-        if high == 0:
-            return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, bounds)
-        if offset < low:
-            return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, low, bounds)
-        if offset == high:
-            return self._nothing(GetStatus.OFFSET_OVERFLOW_ONE, offset, offset, bounds)
-        if offset > high:
-            return self._nothing(GetStatus.OFFSET_OVERFLOW_BADLY, offset, high, bounds)
+        if not low <= offset < high:
+            return self._outside(offset, bounds)
         units = queue.units(offset)
         if units is None:
             in_file = queue.segments.size // QUEUE_UNIT
@@ -85,11 +85,53 @@ class Reading:
         seen = self._choose(queue, units, count=count, matcher=matcher, watched=True)
         if gatherer.status == COLD:
             seen = self._choose(queue, units, count=count, matcher=matcher, watched=False)
+        return self._gathered(offset + seen, bounds)
+
+    def _outside(self, offset: int, bounds: tuple[int, int]) -> GetResult:
+        low, high = bounds
+        if high == 0:
+            return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, bounds)
+        if offset < low:
+            return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, low, bounds)
+        if offset == high:
+            return self._nothing(GetStatus.OFFSET_OVERFLOW_ONE, offset, offset, bounds)
+        return self._nothing(GetStatus.OFFSET_OVERFLOW_BADLY, offset, high, bounds)
+
+    def _get_batches(
+        self, queue: BatchQueue, offset: int, *, count: int, matcher: Matcher | None
+    ) -> GetResult:
+        """The same of a batch queue: ``count`` is of messages, whose records come whole.
+
+        A record is taken while all of its messages fit, the first one always.
+        """
+        low, high = bounds = queue.min_offset, queue.max_offset
+        if not low <= offset < high:
+            return self._outside(offset, bounds)
+        gatherer, disk_before = self._log.gatherer, self.disk_before
+        gatherer.begin(min(high - offset, TRANSFER_COUNT_MAX))
+        after, taken = offset, 0
+        for looked, unit in enumerate(queue.units(offset)):
+            is_full = gatherer.is_full(unit.size, count, self.limits, unit.log_offset < disk_before)
+            if is_full or (taken and taken + unit.messages > count):
+                break
+            if looked >= self.limits.span(count) // QUEUE_UNIT:
+                break
+            after = unit.base + unit.messages
+            gatherer.last_offset = unit.log_offset
+            missed = self._miss(queue, (unit.log_offset, unit.size, unit.code), matcher)
+            if missed is None:
+                gatherer.choose(unit.log_offset, unit.size)
+                taken += unit.messages
+            elif gatherer.count == 0:
+                gatherer.status = missed
+        return self._gathered(after, bounds)
+
+    def _gathered(self, after: int, bounds: tuple[int, int]) -> GetResult:
+        gatherer = self._log.gatherer
         return GetResult(
             _STATUS.get(gatherer.status, GetStatus.NO_MATCHED_MESSAGE),
-            offset + seen,
-            low,
-            high,
+            after,
+            *bounds,
             gatherer.copy(),
             gatherer.count,
             0 <= gatherer.last_offset < self.disk_before,
@@ -150,23 +192,26 @@ class Reading:
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """First queue offset, and the one behind the last; (0, 0) for no queue."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._find(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+    def _find(self, topic: str, queue_id: int) -> ConsumeQueue | BatchQueue | None:
+        return self._queues.find(topic, queue_id) or self._batches.find(topic, queue_id)
 
     def unit(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int] | None:
         """Log offset, size and tag code of one message of a queue; None when it is not there."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._find(topic, queue_id)
         return None if queue is None else queue.unit(offset)
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message is so new that it is probably still in the page cache."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._find(topic, queue_id)
         unit = None if queue is None else queue.unit(offset)
         return unit is not None and self._log.end_offset - unit[0] <= self.limits.memory_size
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message at a queue offset was stored; -1 when it is not there."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._find(topic, queue_id)
         return -1 if queue is None else self._store_ms(queue, offset)
 
     def offset_by_time(self, topic: str, queue_id: int, ms: int, *, upper: bool) -> int:
@@ -176,7 +221,8 @@ class Reading:
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
-            return 0
+            batches = self._batches.find(topic, queue_id)
+            return 0 if batches is None else batches.offset_by_time(ms, upper=upper)
         low, high = queue.min_offset, queue.max_offset
         while low < high:
             middle = place = (low + high) // 2
@@ -193,12 +239,12 @@ class Reading:
     def earliest_time(self, topic: str | None, queue_id: int | None) -> int:
         """When the oldest message of a queue, or of the whole store, was stored; -1 for none."""
         if topic is not None and queue_id is not None:
-            queue = self._queues.find(topic, queue_id)
+            queue = self._find(topic, queue_id)
             return -1 if queue is None else self._store_ms(queue, queue.min_offset)
         record = self._log.record(self._log.min_offset)
         return -1 if record is None else store_time(record, 0)
 
-    def _store_ms(self, queue: ConsumeQueue, offset: int) -> int:
+    def _store_ms(self, queue: ConsumeQueue | BatchQueue, offset: int) -> int:
         unit = queue.unit(offset)
         record = None if unit is None else self._log.record(unit[0], unit[1])
         return -1 if record is None else store_time(record, 0)
@@ -242,7 +288,7 @@ class Reading:
         return (at - start) // QUEUE_UNIT
 
     def _miss(
-        self, queue: ConsumeQueue, unit: tuple[int, int, int], matcher: Matcher
+        self, queue: ConsumeQueue | BatchQueue, unit: tuple[int, int, int], matcher: Matcher | None
     ) -> int | None:
         log_offset, size, code = unit
         if size == FILL_SIZE:
@@ -252,9 +298,9 @@ class Reading:
             ext = queue.ext.find(code)
             if ext is not None:
                 code = ext.tags_code
-        if matcher.tag_codes is not None and code not in matcher.tag_codes:
+        if matcher is not None and matcher.tag_codes is not None and code not in matcher.tag_codes:
             return NO_MATCH
-        if ext is not None and not matcher.may_match(ext):
+        if matcher is not None and ext is not None and not matcher.may_match(ext):
             return NO_MATCH
         gatherer = self._log.gatherer
         if gatherer.find(log_offset, size) is None:
@@ -262,7 +308,7 @@ class Reading:
                 gatherer.unreadable += 1
                 gatherer.unreadable_at = log_offset
             return REMOVING
-        if matcher.record_matters:
+        if matcher is not None and matcher.record_matters:
             record = self._log.record(log_offset, size)
             if record is None:
                 return REMOVING

@@ -23,6 +23,7 @@ from functools import partial
 from contrailmq._native.store import scan
 from contrailmq._native.store.follow import Follower
 from contrailmq.errors import DiskFull, StoreError
+from contrailmq.store.batch_queue import BatchQueues
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueues
@@ -48,6 +49,7 @@ class ReplicaCalls:
     fence: Fence
     log: CommitLog
     queues: ConsumeQueues
+    batches: BatchQueues
     indexes: Indexes | None
     derivation: Derivation
     reading: Reading
@@ -200,6 +202,7 @@ class ReplicaCalls:
                 unit = queue.unit(queue.max_offset - 1)
                 if unit is not None:
                     last_ms = max(last_ms, records.store_ms(unit[0]))
+        changed += self.batches.truncate(offset)
         self.derivation.start(min(self.derivation.derived_offset, offset))
         if self.bound is not None:
             self.bound = min(self.bound, offset)

@@ -109,6 +109,31 @@ class StoreSettings:
         64,
         doc="Read and shown; bit maps have the length their filters need.",
     )
+    batch_queue_file_size: int = key(
+        "mapperFileSizeBatchConsumeQueue",
+        13_800_000,
+        high=INT_MAX,
+        doc=(
+            "Size of a file of a batch queue (topics with `queue.type=BatchCQ`) in bytes, rounded "
+            "up to a multiple of 46 (one unit)."
+        ),
+    )
+    lmq_enable: bool = key(
+        "enableLmq",
+        False,
+        doc=(
+            "Whether topics and groups named `%LMQ%…` exist without being created: light queues, "
+            "one queue each. Their groups' offsets are kept in `lmqConsumerOffset.json`."
+        ),
+    )
+    multi_dispatch_enable: bool = key(
+        "enableMultiDispatch",
+        False,
+        doc=(
+            "With `enableLmq`: a message whose property INNER_MULTI_DISPATCH names light queues "
+            "(`%LMQ%a,%LMQ%b`) is in each of them, too."
+        ),
+    )
     index_enable: bool = key(
         "messageIndexEnable",
         True,
@@ -502,6 +527,7 @@ class StoreSettings:
         for name, value, least in (
             ("mappedFileSizeCommitLog", self.segment_size, 4096),
             ("mappedFileSizeConsumeQueue", self.queue_file_size, 20),
+            ("mapperFileSizeBatchConsumeQueue", self.batch_queue_file_size, 46),
             ("mappedFileSizeConsumeQueueExt", self.queue_ext_file_size, 64),
             ("maxHashSlotNum", self.index_slots, 1),
             ("maxIndexNum", self.index_entries, 2),
@@ -539,6 +565,11 @@ class StoreSettings:
                     f"messageDelayLevel = {self.delay_levels!r}: {text}: at most 3650d"
                 )
         return table
+
+    @property
+    def has_lights(self) -> bool:
+        """Whether messages are in light queues, too."""
+        return self.lmq_enable and self.multi_dispatch_enable
 
     @property
     def timer_slot_ms(self) -> int:

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from contrailmq.clock import Clock
 from contrailmq.errors import DiskFull, StoreClosed
 from contrailmq.metrics.model import Histogram
 from contrailmq.store.ahead import Ahead
+from contrailmq.store.batch_queue import BatchQueues, batch_topics
 from contrailmq.store.certainty import BothWaits, Outcome, Replicas
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
-from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
+from contrailmq.store.consume_queue import ConsumeQueues
 from contrailmq.store.derive import Derivation
 from contrailmq.store.files import Files, Lock
 from contrailmq.store.flush import SYNC_THREADS, BufferCommit, Fence, LogFlush, QueueFlush
@@ -35,6 +36,7 @@ from contrailmq.store.read import Reading
 from contrailmq.store.read_calls import ReadCalls
 from contrailmq.store.recovery.queue_marks import MarksFile
 from contrailmq.store.recovery.recovery import SYNC_FAILED, Recovery
+from contrailmq.store.removal_calls import RemovalCalls
 from contrailmq.store.replica_calls import ReplicaCalls
 from contrailmq.store.retention import Retention
 from contrailmq.store.settings import FlushDiskType, StoreSettings
@@ -45,7 +47,7 @@ from contrailmq.store.write import Writing
 log = logging.getLogger(__name__)
 
 
-class Store(ReadCalls, ReplicaCalls, TimerCalls):
+class Store(ReadCalls, RemovalCalls, ReplicaCalls, TimerCalls):
     """One store directory, open for writing. Owned by the loop."""
 
     def __init__(self, settings: StoreSettings, *, files: Files, clock: Clock) -> None:
@@ -65,10 +67,15 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
         self.indexes = (
             Indexes(settings, self.layout, files, clock=clock) if settings.index_enable else None
         )
-        self.derivation = Derivation(settings, self.log, queues=self.queues, indexes=self.indexes)
+        self.batches = BatchQueues(files, self.layout, maps=maps)
+        self.derivation = Derivation(
+            settings, self.log, queues=self.queues, batches=self.batches, indexes=self.indexes
+        )
         self.writing = Writing(settings, self.log, self.derivation, clock=clock)
         self.writing.on_roll = self._roll
-        self.reading = Reading(settings, self.log, self.queues, memory_size=files.memory_size())
+        self.reading = Reading(
+            settings, self.log, self.queues, batches=self.batches, memory_size=files.memory_size()
+        )
         self._marks = MarksFile(files, self.layout)
         self._loading = Loading(self.log)
         self._lock: Lock | None = None
@@ -94,6 +101,11 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
             self.was_killed = left is not None
             self.log.load()
             self.queues.load()
+            self.batches.load()
+            named = batch_topics(self.files.read(f"{self.layout.config}/topics.json"))
+            self.derivation.is_batch_topic = lambda topic: (
+                topic in named or self.batches.has_topic(topic)
+            )
             if self.indexes is not None:
                 self.indexes.load()
             if left is None:
@@ -103,6 +115,7 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
                 files=self.files,
                 commit_log=self.log,
                 queues=self.queues,
+                batches=self.batches,
                 indexes=self.indexes,
                 derivation=self.derivation,
                 marks=self._marks,
@@ -154,6 +167,7 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
             self.files,
             commit_log=self.log,
             queues=self.queues,
+            batches=self.batches,
             indexes=self.indexes,
             refuse=self.refuse,
         )
@@ -215,6 +229,7 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
         self.derivation.deriver.detach()
         self.log.close()
         self.queues.close()
+        self.batches.close()
         if self.indexes is not None:
             self.indexes.close()
         if self._checkpoint is not None:
@@ -237,6 +252,13 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
         """
         self.check_writable()
         appended = self.writing.put(message)
+        self.appended()
+        return appended
+
+    def put_whole(self, message: NewMessage, count: int) -> Appended:
+        """Append a batch of ``count`` messages as one record, for a batch queue."""
+        self.check_writable()
+        appended = self.writing.put_whole(message, count)
         self.appended()
         return appended
 
@@ -340,35 +362,6 @@ class Store(ReadCalls, ReplicaCalls, TimerCalls):
         self._flush.wake()
 
     # Changing
-
-    def delete_topic(self, topic: str) -> int:
-        """Delete the queues of a topic; its records stay in the log. How many queues it had."""
-        queues = self.queues.of_topic(topic)
-        deleted = {topic: self.derivation.derived_offset} if queues else {}
-        return self._remove_queues(queues, deleted)
-
-    def delete_expired(self) -> None:
-        """Delete what is old enough in the next rounds, not at the hour of deletion."""
-        self._retention.ask()
-
-    def clean_expired_queues(self, is_kept: Callable[[str], bool]) -> int:
-        """Delete queues whose newest record is gone from the log; how many."""
-        return self._remove_queues(
-            [queue for queue in self._keeping.expired_queues() if not is_kept(queue.topic)]
-        )
-
-    def clean_unused_topics(self, known: Collection[str]) -> int:
-        """Delete the queues of topics that are not known; how many queues."""
-        return sum(self.delete_topic(topic) for topic in self._keeping.unused_topics(known))
-
-    def _remove_queues(
-        self, queues: list[ConsumeQueue], deleted: Mapping[str, int] | None = None
-    ) -> int:
-        self._marks.forget(queues, deleted or {})  # first: a crash shall not bring them back
-        for queue in queues:
-            self.derivation.forget(queue.topic, queue.queue_id)
-            self.queues.remove(queue)
-        return len(queues)
 
     def refuse(self, reason: str | None) -> None:
         """Take no messages for this reason; None: take them again."""

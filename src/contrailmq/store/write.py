@@ -7,6 +7,7 @@ has also been derived and can be read.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Final
 
@@ -22,6 +23,7 @@ from contrailmq._native.store.log import (
 from contrailmq._native.store.queues import QueueWriter
 from contrailmq.clock import Clock
 from contrailmq.errors import MessageTooLarge, StoreRefusal
+from contrailmq.protocol.properties import PROPERTY_INNER_BASE
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.derive import Derivation
 from contrailmq.store.settings import StoreSettings
@@ -62,6 +64,9 @@ class Writing:
 
     def put(self, message: NewMessage) -> Appended:
         """Append one message."""
+        lights: list[QueueWriter] = []
+        if self.settings.has_lights:
+            message, lights = self._derivation.lights.numbered(message)
         queue = self.queue(message.topic, message.queue_id)
         body_size = len(message.body)
         writer = self._writer
@@ -90,8 +95,21 @@ class Writing:
             self.on_roll()
         if size <= 0:
             self._refuse(size, len(message.properties) + len(message.suffix), body_size)
+        for light in lights:
+            light.next_offset += 1
         end = writer.end_offset()
         return Appended(end - size, end, queue_offset, writer.store_ms, size)
+
+    def put_whole(self, message: NewMessage, count: int) -> Appended:
+        """Append a batch as one record of a batch queue; ``message.body`` has ``count`` messages.
+
+        The properties get INNER_BASE, the queue offset of the first.
+        """
+        queue = self.queue(message.topic, message.queue_id)
+        base = f"{PROPERTY_INNER_BASE}\x01{queue.next_offset}\x02".encode()
+        appended = self.put(dataclasses.replace(message, properties=base + message.properties))
+        queue.next_offset += count - 1
+        return appended
 
     def put_batch(
         self, message: NewMessage, inner: bytes | bytearray | memoryview

@@ -36,6 +36,8 @@ cdef class TopicQueues:
     cdef const unsigned char* topic_address
     cdef Py_ssize_t topic_size
     cdef readonly bint is_schedule
+    cdef public bint has_lights
+    cdef public bint is_batch
     cdef readonly unsigned int hash_start
     cdef public dict queues
     cdef public QueueWriter last
@@ -83,10 +85,28 @@ cdef class Deriver:
     @cython.locals(data="const unsigned char*", pair=text.Pair)
     cdef int _scan_properties(self, Py_ssize_t at, Py_ssize_t end) except -1
 
+    @cython.locals(queue=QueueWriter)
+    cdef QueueWriter _queue(self, TopicQueues entry, unsigned int queue_id)
+
+    cdef bint _is_next(self, QueueWriter queue, long long queue_offset, long long log_end) except -1
+
+    cdef long long _code(self) noexcept
+
+    cdef int _touch(self, QueueWriter queue) except -1
+
     @cython.locals(
-        queue_id=cython.uint, queue=QueueWriter, offset=cython.longlong,
-        queue_offset=cython.longlong, code=cython.longlong,
+        names=cython.Py_ssize_t, offsets=cython.Py_ssize_t, names_size=cython.Py_ssize_t,
+        offsets_size=cython.Py_ssize_t, data="const unsigned char*", pair=text.Pair,
+        offset=cython.longlong, code=cython.longlong,
     )
+    cdef int _put_lights(self, Py_ssize_t position, Py_ssize_t size, Py_ssize_t at, Py_ssize_t end) except -1
+
+    cdef int _put_light(self, QueueWriter queue, long long queue_offset, long long offset, long long size, long long code) except -1
+
+    @cython.locals(queue=QueueWriter, offset=cython.longlong, found=record.Spans)
+    cdef int _put_batch_unit(self, Py_ssize_t position, Py_ssize_t size, TopicQueues entry, long long store_ms) except -1
+
+    @cython.locals(queue=QueueWriter, offset=cython.longlong, code=cython.longlong)
     cdef int _put_unit(self, Py_ssize_t position, Py_ssize_t size, TopicQueues entry, long long store_ms) except -1
 
     @cython.locals(index=IndexWriter, at=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)

@@ -96,6 +96,8 @@ class TopicQueues:
         self.topic_address = raw.at_address(self.topic_view)
         self.topic_size = len(topic)
         self.is_schedule = is_schedule
+        self.has_lights = False  # its messages may be in light queues too
+        self.is_batch = False  # its queues are batch queues
         self.hash_start = hashing.java_hash(topic + b"#", 0, len(topic) + 1, 0)
         self.queues: dict[int, QueueWriter] = {}
         self.last: QueueWriter | None = None  # a batch goes to one queue
@@ -152,6 +154,11 @@ class Deriver:
         if entry is not None:
             entry.queues.pop(queue_id, None)
             entry.last = None
+
+    def forget_topic(self, topic: bytes) -> None:
+        """Know a topic no more: its next life may have queues of another kind."""
+        if self.topics.pop(topic, None) is self._last:
+            self._last = TopicQueues(b"", False)
 
     def find(self, topic: bytes, queue_id: int) -> QueueWriter:
         """The queue of a topic, from the table or from the host."""
@@ -217,8 +224,13 @@ class Deriver:
         store_ms = record.store_ms(self.address, position)
         entry = self._topic(spans.topic, spans.topic_size)
         self._scan_properties(spans.properties, spans.end)
-        if record.has_queue_offset(sys_flag) and not sys_flag & record.INNER_BATCH:
-            self._put_unit(position, size, entry, store_ms)
+        if record.has_queue_offset(sys_flag):
+            if entry.is_batch:
+                self._put_batch_unit(position, size, entry, store_ms)
+            elif not sys_flag & record.INNER_BATCH:
+                self._put_unit(position, size, entry, store_ms)
+            if entry.has_lights:
+                self._put_lights(position, size, spans.properties, spans.end)
         self.store_ms = store_ms
         transaction = sys_flag & record.TRANSACTION_MASK
         if self.index is not None and transaction != record.TRANSACTION_ROLLBACK:
@@ -262,8 +274,7 @@ class Deriver:
                     self.delay_size = pair.value_size
             at = pair.end + 1
 
-    def _put_unit(self, position: int, size: int, entry: TopicQueues, store_ms: int) -> int:
-        queue_id = record.queue_id(self.address, position)
+    def _queue(self, entry: TopicQueues, queue_id: int) -> QueueWriter:
         queue = entry.last
         if queue is None or queue.queue_id != queue_id:
             queue = entry.queues.get(queue_id)
@@ -271,24 +282,29 @@ class Deriver:
                 queue = self.host.find_queue(entry.topic, queue_id)
                 entry.queues[queue_id] = queue
             entry.last = queue
-        offset = self.base + position
-        queue_offset = record.queue_offset(self.address, position)
-        if offset + size <= queue.log_end:
+        return queue
+
+    def _is_next(self, queue: QueueWriter, queue_offset: int, log_end: int) -> bool:
+        """Whether a record that ends there is the queue's next; the queue is made to expect it."""
+        if log_end <= queue.log_end:
             if queue_offset < queue.floor:
                 queue.is_floorless = True
-            return 0
+            return False
         if queue_offset != queue.max_offset:
             if queue_offset > queue.max_offset:
                 queue.owner.skip_to(queue, queue_offset)
             elif queue_offset == 0:
                 queue.owner.start_again(queue)
             else:
-                return 0
-        code = 0
-        if self.tags_size > 0:
-            code = hashing.as_int(
-                hashing.hash_at(self.address, self.tags, self.tags + self.tags_size, 0)
-            )
+                return False
+        return True
+
+    def _put_unit(self, position: int, size: int, entry: TopicQueues, store_ms: int) -> int:
+        queue = self._queue(entry, record.queue_id(self.address, position))
+        offset = self.base + position
+        if not self._is_next(queue, record.queue_offset(self.address, position), offset + size):
+            return 0
+        code = self._code()
         if entry.is_schedule and self.delay_size > 0:
             code = self.host.delivery_code(
                 bytes(self.data[self.delay : self.delay + self.delay_size]), store_ms, code
@@ -298,9 +314,75 @@ class Deriver:
                 queue, code, store_ms, bytes(self.data[position : position + size])
             )
         queue.put(offset, size, code)
+        self._touch(queue)
+        return 0
+
+    def _code(self) -> int:
+        """Return the tag code of the record just scanned."""
+        if self.tags_size <= 0:
+            return 0
+        return hashing.as_int(
+            hashing.hash_at(self.address, self.tags, self.tags + self.tags_size, 0)
+        )
+
+    def _touch(self, queue: QueueWriter) -> int:
         if queue.batch != self.batch:
             queue.batch = self.batch
             self.touched.append(queue)
+        return 0
+
+    def _put_lights(self, position: int, size: int, at: int, end: int) -> int:
+        """Put the record into the light queues that its properties name, each at its offset.
+
+        The host reads the two lists; what makes no sense in them is passed over.
+        """
+        names = offsets = 0
+        names_size = offsets_size = 0
+        data = self.address
+        while at < end:
+            pair = text.pair_at(data, at, end)
+            if pair.value_size > 0:
+                if text.is_word(data, at, pair.name_size, b"INNER_MULTI_DISPATCH"):
+                    names = pair.value
+                    names_size = pair.value_size
+                elif text.is_word(data, at, pair.name_size, b"INNER_MULTI_QUEUE_OFFSET"):
+                    offsets = pair.value
+                    offsets_size = pair.value_size
+            at = pair.end + 1
+        if names_size == 0 or offsets_size == 0:
+            return 0
+        offset = self.base + position
+        code = self._code()
+        for queue, queue_offset in self.host.light_queues(
+            bytes(self.data[names : names + names_size]),
+            bytes(self.data[offsets : offsets + offsets_size]),
+        ):
+            self._put_light(queue, queue_offset, offset, size, code)
+        return 0
+
+    def _put_light(
+        self, queue: QueueWriter, queue_offset: int, offset: int, size: int, code: int
+    ) -> int:
+        if not self._is_next(queue, queue_offset, offset + size):
+            return 0
+        queue.put(offset, size, code)
+        self._touch(queue)
+        return 0
+
+    def _put_batch_unit(self, position: int, size: int, entry: TopicQueues, store_ms: int) -> int:
+        """Put a record into a batch queue, whose owner writes the unit."""
+        queue = self._queue(entry, record.queue_id(self.address, position))
+        offset = self.base + position
+        if offset + size <= queue.log_end:
+            return 0
+        found = record.locate(self.address, position, size)
+        if queue.owner.put_unit(
+            (offset, size, self._code(), store_ms),
+            record.queue_offset(self.address, position),
+            record.sys_flag(self.address, position),
+            bytes(self.data[found.properties : found.end]),
+        ):
+            self._touch(queue)
         return 0
 
     def _put_keys(self, offset: int, hash_start: int, store_ms: int) -> int:

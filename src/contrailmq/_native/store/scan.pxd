@@ -1,10 +1,10 @@
 import cython
 
-from contrailmq._native cimport raw, record, unit
+from contrailmq._native cimport raw, record, text, unit
 
 cdef const unsigned int[::1] _TABLE
 
-cdef int _PAGE_SIZE, _BLOCK
+cdef int _PAGE_SIZE, _BLOCK, _WASTE
 
 @cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
 cdef unsigned int _le32(const unsigned char* data, Py_ssize_t at) noexcept
@@ -19,6 +19,9 @@ cpdef unsigned int crc32(const unsigned char[::1] data, Py_ssize_t start, Py_ssi
 
 @cython.locals(at=cython.Py_ssize_t)
 cdef bint _page_lost(const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept
+
+@cython.locals(stop=cython.Py_ssize_t, pair=text.Pair)
+cdef bint _text_lost(const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept
 
 @cython.locals(
     room=cython.Py_ssize_t, size=cython.longlong, magic=cython.uint, is_empty=cython.bint,

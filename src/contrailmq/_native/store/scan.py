@@ -19,7 +19,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from contrailmq._native import raw, record, unit
+from contrailmq._native import raw, record, text, unit
 from contrailmq._native.record import (
     BAD_CRC,
     BAD_FIELDS,
@@ -54,6 +54,7 @@ PAGE = 4096
 NO_DOUBT = (1 << 63) - 1  # every record is vouched for
 
 _PAGE_SIZE = 4096
+_WASTE = 20
 _BLOCK = 64  # looked at together
 
 
@@ -142,6 +143,24 @@ def _page_lost(data: Any, start: int, end: int) -> bool:
     return False
 
 
+def _text_lost(data: Any, start: int, end: int) -> bool:
+    """Whether properties have lost a page.
+
+    5.2.0 leaves room for a checksum, 20 bytes of anything, after those of light queues.
+    """
+    if not _page_lost(data, start, end):
+        return False
+    stop = end - _WASTE
+    if stop <= start or data[stop - 1] != text.VALUE_END or _page_lost(data, start, stop):
+        return True
+    while start < stop:
+        pair = text.pair_at(data, start, stop)
+        if text.is_word(data, start, pair.name_size, b"INNER_MULTI_DISPATCH"):
+            return False
+        start = pair.end + 1
+    return True
+
+
 def _find(data: Any, position: int, limit: int, base: int) -> record.Spans:
     """Find the parts of the record at ``position``, or the reason why there is none."""
     room = limit - position
@@ -222,7 +241,7 @@ def walk(
             break
         if record.store_ms(memory, position) > doubt_ms and (
             _page_lost(memory, found.topic, found.topic + found.topic_size)
-            or _page_lost(memory, found.properties, found.end)
+            or _text_lost(memory, found.properties, found.end)
         ):
             size = -record.LOST_PAGE
             break

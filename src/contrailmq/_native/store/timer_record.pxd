@@ -2,7 +2,7 @@ import cython
 
 from contrailmq._native cimport raw, record, text
 
-cdef int _TEXT_SIZE, _TEXT_MAX, _LETTER_R, _LETTER_T, _LETTER_U, _TIMER_NAME
+cdef int _TEXT_SIZE, _TEXT_MAX, _LETTER_I, _LETTER_R, _LETTER_T, _LETTER_U, _TIMER_NAME
 cdef long long _NUMBER_MAX, _INT_MAX
 
 
@@ -18,6 +18,7 @@ cdef class TimerRecord:
     cdef readonly Py_ssize_t body, body_size, text, text_size
     cdef readonly long long due_ms, out_ms, queue_id
     cdef readonly Py_ssize_t topic, topic_size, unique, unique_size, cancel, cancel_size
+    cdef readonly bint is_light
     cdef readonly long long rolls, delay_sec, delay_ms, deliver_ms
 
     cdef int clear(self) except -1

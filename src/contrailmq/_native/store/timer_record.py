@@ -12,6 +12,7 @@ _TEXT_SIZE = 33280  # of the properties, and what delivery adds
 _TEXT_MAX = 32767
 _NUMBER_MAX = 1 << 60
 _INT_MAX = 0x7FFFFFFF
+_LETTER_I = 73
 _LETTER_R = 82
 _LETTER_T = 84
 _LETTER_U = 85
@@ -39,6 +40,7 @@ class TimerRecord:
         self.topic = self.topic_size = self.unique = self.unique_size = 0
         self.cancel = self.cancel_size = 0
         self.rolls = 0
+        self.is_light = False
         self.delay_sec = self.delay_ms = self.deliver_ms = -1
 
     def scan(self, data: Any, at: int, size: int, precision_ms: int) -> bool:
@@ -99,6 +101,9 @@ class TimerRecord:
                 self.queue_id = self._number(data, value, value + value_size)
                 if self.queue_id > _INT_MAX:
                     self.queue_id = -1
+        elif data[name] == _LETTER_I:
+            if text.is_word(data, name, size, b"INNER_MULTI_DISPATCH"):
+                self.is_light = True
         elif data[name] == _LETTER_U and text.is_word(data, name, size, b"UNIQ_KEY"):
             self.unique = value
             self.unique_size = value_size

@@ -93,6 +93,11 @@ cdef class TimerLoop:
     @cython.locals(found=TimerRecord, size=cython.Py_ssize_t, target=Target, written=cython.Py_ssize_t)
     cdef int _append(self, LogView view, long long enqueue_ms, bint is_roll) except -1
 
+    @cython.locals(found=TimerRecord, written=cython.longlong)
+    cdef int _put_light(self, LogView view, Target target, Py_ssize_t size) except -1
+
+    cdef int _stored(self, Target target, long long written, bint is_roll) except -1
+
     @cython.locals(found=TimerRecord, topic=bytes, target=Target)
     cdef Target _target(self, const unsigned char* data, bint is_roll)
 

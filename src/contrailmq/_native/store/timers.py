@@ -271,11 +271,31 @@ class TimerLoop:
         if target is None or size < 0:
             self.bad += 1
             return _DONE
+        if found.is_light and not is_roll:
+            return self._put_light(view, target, size)
         written = self.log.append_at(
             target.queue, self._origin(view.address), view.address, found.body, found.body_size,
             found.out_address, 0, size, found.flag, found.sys_flag, found.born_ms,
             found.reconsume, 0,
         )  # fmt: skip
+        return self._stored(target, written, is_roll)
+
+    def _put_light(self, view: LogView, target: Target, size: int) -> int:
+        """Let the host store a message that is in light queues, too, or that only says so."""
+        found = self.found
+        written = self.host.put_light(
+            (target.topic, found.queue_id),
+            (raw.copy_of(view.address, found.body, found.body_size), bytes(found.out[:size])),
+            (found.flag, found.sys_flag, found.born_ms, found.reconsume),
+            (
+                raw.copy_of(view.address, found.born, found.born_size),
+                raw.copy_of(view.address, found.store, found.store_size),
+            ),
+        )
+        return self._stored(target, written, False)
+
+    def _stored(self, target: Target, written: int, is_roll: bool) -> int:
+        """Count what an append has written; 0 is no room, less a refusal."""
         if written == 0:
             return _NO_ROOM
         if written < 0:

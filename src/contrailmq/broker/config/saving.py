@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from contrailmq.broker.config.offset_file import encode_offsets, load_offsets, offset_file
 from contrailmq.broker.config.saved_file import ConfigFile, SmallFiles
 from contrailmq.broker.tables.filter_file import decode_filters, encode_filters
 from contrailmq.broker.tables.filters import ConsumerFilters
@@ -28,9 +29,8 @@ from contrailmq.clock import Clock
 from contrailmq.errors import StoreError
 from contrailmq.lifecycle import raise_cancellation, uninterrupted
 from contrailmq.protocol.bodies.group import SubscriptionGroupWrapper
-from contrailmq.protocol.bodies.queues import ConsumerOffsets
 from contrailmq.protocol.bodies.topic import TopicConfig, TopicConfigWrapper
-from contrailmq.protocol.names import DLQ_PREFIX, is_retry_topic
+from contrailmq.protocol.names import DLQ_PREFIX, is_lmq, is_retry_topic
 
 log = logging.getLogger(__name__)
 
@@ -205,11 +205,7 @@ def load_tables(
     found_groups = saving.file("subscriptionGroup.json").read(SubscriptionGroupWrapper.decode)
     if found_groups is not None:
         groups.load(found_groups)
-    found_offsets = saving.file("consumerOffset.json").read(ConsumerOffsets.decode)
-    if found_offsets is not None:
-        version = found_offsets.data_version
-        saved_ms = 0 if version is None else version.timestamp
-        offsets.load(found_offsets.offset_table, saved_ms=saved_ms)
+    load_offsets(saving.file, offsets, has_lights=offsets.has_lights)
     found_filters = saving.file("consumerFilter.json").read(
         lambda data: decode_filters(data, filters), is_cache=True
     )
@@ -228,7 +224,7 @@ def put_back_topics(
     stored: dict[str, int] = {}
     for topic, queue_id in queues:
         stored[topic] = max(stored.get(topic, 0), queue_id + 1)
-    added = [topic for topic in sorted(stored) if topics.find(topic) is None]
+    added = [t for t in sorted(stored) if topics.find(t) is None and not is_lmq(t)]
     for topic in added:
         is_internal = is_retry_topic(topic) or topic.startswith(DLQ_PREFIX)
         count = stored[topic] if is_internal else max(stored[topic], queues_least)
@@ -266,15 +262,15 @@ def save_tables(
     )
     version = VersionCounter(clock)
 
-    def encode_offsets() -> bytes:
+    def offsets_text() -> bytes:
         version.bump()
         safe = hold_back.safe
         table = {pair: dict(sorted(safe(pair, q).items())) for pair, q in offsets.pairs()}
-        return ConsumerOffsets(data_version=version.value, offset_table=table).encode(pretty=True)
+        return encode_offsets(table, version.value, has_lights=offsets.has_lights)
 
     saving.add(
-        "consumerOffset.json",
-        encode_offsets,
+        offset_file(has_lights=offsets.has_lights),
+        offsets_text,
         revision=lambda: (offsets.revision, hold_back.revision),
         interval_s=offsets_interval_s,
     )

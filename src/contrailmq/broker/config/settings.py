@@ -319,12 +319,6 @@ class BrokerSettings:
         low=1,
         doc="Pause between two rounds of checks, in ms.",
     )
-    mixed_types: bool = key(
-        "enableMixedMessageType",
-        False,
-        live=True,
-        doc="Whether topics may have `message.type=MIXED`.",
-    )
     recall_enable: bool = key(
         "recallMessageEnable",
         True,

@@ -59,7 +59,7 @@ def admin_handlers(parts: Parts, files: SmallFiles) -> dict[int, Handler]:
 
 def _topic_handlers(parts: Parts) -> dict[int, Handler]:
     tables, store = parts.tables, parts.store
-    update = UpdateTopics(tables.topics, parts.registration, live=tables.live)
+    update = UpdateTopics(tables.topics, parts.registration)
     listing = ListTopics(tables.topics, parts.identity)
     return {
         RequestCode.UPDATE_AND_CREATE_TOPIC: update.one,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.services.registration import Registration
 from contrailmq.broker.services.stats import Stats
 from contrailmq.broker.tables.attributes import altered
 from contrailmq.broker.tables.counters import Counters
 from contrailmq.broker.tables.offsets import OffsetTable
-from contrailmq.broker.tables.topics import TopicTable, check_plain, topic_missing
+from contrailmq.broker.tables.topics import TopicTable, topic_missing
 from contrailmq.broker.tables.versions import page
 from contrailmq.errors import SystemFailure
 from contrailmq.net.connection import Connection
@@ -64,12 +63,9 @@ class TopicStore(Protocol):
 class UpdateTopics:
     """Request codes 17 and 18: create topics or change them."""
 
-    def __init__(
-        self, topics: TopicTable, registration: Registration, *, live: LiveSettings
-    ) -> None:
+    def __init__(self, topics: TopicTable, registration: Registration) -> None:
         self._topics = topics
         self._registration = registration
-        self._live = live
 
     async def one(self, request: Command, connection: Connection) -> Command:
         """Code 17."""
@@ -105,7 +101,6 @@ class UpdateTopics:
         return altered(
             before.attributes if before is not None else None,
             text,
-            mixed=self._live.now.mixed_types,
         )
 
     async def _put(self, configs: list[TopicConfig]) -> None:
@@ -232,7 +227,6 @@ class TopicStats:
 
 
 def _check(config: TopicConfig) -> None:
-    check_plain(config)
     fault = stored_topic_fault(config.topic_name)
     if fault is not None:
         raise SystemFailure(fault)

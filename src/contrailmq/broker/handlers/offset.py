@@ -24,6 +24,7 @@ from contrailmq.protocol.headers.offset import (
     SearchOffsetResponse,
     UpdateConsumerOffsetRequest,
 )
+from contrailmq.protocol.names import is_lmq
 from contrailmq.protocol.versions import V5_0_0
 
 
@@ -110,7 +111,8 @@ class UpdateConsumerOffset:
         if config is None:
             raise topic_missing(topic)
         queues = max(config.read_queue_nums, config.write_queue_nums)
-        if not 0 <= header.queue_id < queues:
+        is_light = self._offsets.has_lights and is_lmq(group)  # whatever the queue
+        if not 0 <= header.queue_id < queues and not is_light:
             raise InvalidParameter(f"queueId[{header.queue_id}] of topic[{topic}], below {queues}")
         if header.commit_offset < 0:
             raise InvalidParameter(f"commitOffset[{header.commit_offset}], at least 0")

@@ -16,15 +16,15 @@ from contrailmq._native.lanes.fields import HAS_KEY, IS_ACTED_ON, NO_WAIT, SendP
 from contrailmq.broker.config.live_settings import LiveSettings
 from contrailmq.broker.identity import Identity
 from contrailmq.broker.lanes.tables import SEND_PROPERTIES
-from contrailmq.broker.services.putting import Putting, delay_level, refuse_unserved
+from contrailmq.broker.services.putting import Putting, count_batch, delay_level, refuse_unserved
 from contrailmq.broker.tables.groups import GroupTable
 from contrailmq.broker.tables.locks import QueueLocks
 from contrailmq.broker.tables.revision import Revision
 from contrailmq.broker.tables.topics import (
     TopicTable,
-    check_plain,
     check_sendable,
     describe,
+    has_batch_queues,
     topic_missing,
 )
 from contrailmq.clock import Clock
@@ -52,6 +52,7 @@ from contrailmq.protocol.names import (
 from contrailmq.protocol.properties import (
     PROPERTY_CLUSTER,
     PROPERTY_DELAY,
+    PROPERTY_INNER_NUM,
     PROPERTY_MSG_REGION,
     PROPERTY_POP_CK,
     PROPERTY_TIMER_OUT_MS,
@@ -63,7 +64,7 @@ from contrailmq.protocol.properties import (
     is_waiting,
 )
 from contrailmq.protocol.recall import RecallHandle
-from contrailmq.protocol.sysflag import MULTI_TAGS
+from contrailmq.protocol.sysflag import INNER_BATCH, MULTI_TAGS, NEED_UNWRAP
 from contrailmq.protocol.versions import V3_4_9
 from contrailmq.store.types import NewMessage
 
@@ -79,6 +80,7 @@ class SendDecision:
     write_queues: int
     queue_limit: int  # queue ids below it are legal
     sys_flag: int  # bits to add to the sender's
+    is_batch: bool = False  # batches are kept whole
 
 
 class SendMessage:
@@ -153,9 +155,8 @@ class SendMessage:
         config = self._topics.find(topic)
         if config is None:
             return None
-        check_plain(config)
-        if len(self._decisions) > 4 * len(self._topics) + 64:
-            self._decisions.clear()  # topics come and go
+        if len(self._decisions) > 4 * len(self._topics) + 64:  # topics come and go
+            self._decisions.clear()
         decision = self._decisions[topic] = self._decision(config)
         return decision
 
@@ -165,6 +166,7 @@ class SendMessage:
             config.write_queue_nums,
             max(config.write_queue_nums, config.read_queue_nums),
             MULTI_TAGS if config.topic_filter_type == MULTI_TAG_TYPE else 0,
+            has_batch_queues(config),
         )
 
     def _send(
@@ -174,6 +176,8 @@ class SendMessage:
         decision, queue_id = self._admit(header, connection)
         if not request.body:
             raise IllegalMessage("the message is illegal: it has no body")
+        if header.sys_flag & INNER_BATCH:
+            raise IllegalMessage("sysFlag 0x80 is for batches kept whole")
         text = (header.properties or "").encode("utf-8", "replace")
         found = self._properties.look(text)
         message = NewMessage(
@@ -195,12 +199,9 @@ class SendMessage:
             message, transaction_id = self._place(request, header, message)
         appended = self._putting.put(message)
         reply = self._reply(
-            request,
-            queue_id,
-            offsets=[appended.offset],
-            queue_offset=appended.queue_offset,
-            transaction_id=transaction_id,
-        )
+            request, queue_id, offsets=[appended.offset],
+            queue_offset=appended.queue_offset, transaction_id=transaction_id,
+        )  # fmt: skip
         if message.topic == TIMER_TOPIC and not is_retry_topic(header.topic):
             reply.fields["recallHandle"] = self.recall_handle(header.topic, message)
         answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
@@ -225,8 +226,8 @@ class SendMessage:
         if is_retry_topic(header.topic):
             self._send_to_dead_letters_if_due(request, header, message, properties=properties)
         properties.update(self.added)
-        message.properties = encode_properties(properties)
         refuse_unserved(properties)
+        message.properties = encode_properties(properties)
         retried = message.reconsume_times > 0 and delay_level(properties) > 0
         if properties.get(PROPERTY_TRANSACTION_PREPARED) == "true" and not retried:
             if self._live.now.reject_transactions:
@@ -245,16 +246,15 @@ class SendMessage:
             )
         is_new = self._topics.find(header.topic) is None
         decision, queue_id = self._admit(header, connection)
+        if header.sys_flag & INNER_BATCH and not decision.is_batch:
+            raise IllegalMessage(f"sysFlag {header.sys_flag:#x} is for topics of batch queues")
         if is_retry_topic(header.topic):
             raise IllegalMessage(f"batch request does not support retry group {header.topic}")
         properties = decode_properties_text(header.properties or "")
-        # Each inner message keeps its own unique key; the batch's stands in the answer only.
-        unique_key = properties.pop(PROPERTY_UNIQUE_KEY, None) or self._ids.next()
         message = NewMessage(
             header.topic,
             queue_id,
-            b"",
-            self.batch_suffix(properties),
+            request.body,
             flag=header.flag,
             sys_flag=header.sys_flag | decision.sys_flag,
             born_ms=header.born_timestamp,
@@ -263,16 +263,35 @@ class SendMessage:
             reconsume_times=header.reconsume_times or 0,
             wait=is_waiting(properties),
         )
+        if decision.is_batch and PROPERTY_UNIQUE_KEY in properties:
+            return self._send_whole(request, message, properties)
+        # Each inner message keeps its own unique key; the batch's stands in the answer only.
+        unique_key = properties.pop(PROPERTY_UNIQUE_KEY, None) or self._ids.next()
+        message.properties = self.batch_suffix(properties)
         appended = self._putting.put_batch(message, request.body)
         reply = self._reply(
-            request,
-            queue_id,
-            offsets=appended.offsets,
-            queue_offset=appended.queue_offset,
-            transaction_id=unique_key,
-        )
+            request, queue_id, offsets=appended.offsets,
+            queue_offset=appended.queue_offset, transaction_id=unique_key,
+        )  # fmt: skip
         answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
         return self._when_made(answer, header.topic) if is_new else answer
+
+    def _send_whole(
+        self, request: Command, message: NewMessage, properties: dict[str, str]
+    ) -> Command | Awaitable[Command | None]:
+        """Keep a batch as one record (topics with batch queues)."""
+        self.batch_suffix(properties)  # for its refusals
+        key, count = properties[PROPERTY_UNIQUE_KEY], count_batch(request.body)
+        properties |= {**self.added, PROPERTY_INNER_NUM: str(count)}
+        message.properties = encode_properties(properties)
+        message.sys_flag |= INNER_BATCH | NEED_UNWRAP
+        appended = self._putting.put_whole(message, count)
+        reply = self._reply(
+            request, message.queue_id,
+            offsets=[appended.offset], queue_offset=appended.queue_offset, transaction_id=key,
+        )  # fmt: skip
+        reply.fields["batchUniqId"] = key
+        return self.when_durable(reply, appended.end_offset, wait=message.wait)
 
     def batch_suffix(self, properties: dict[str, str]) -> bytes:
         """What stands behind the properties of each message of a batch.

@@ -147,7 +147,7 @@ class BrokerLane:
             decision = None if is_retry_topic(name) else self._send.decide(name)
         except (UnicodeDecodeError, BrokerError):
             return None
-        if decision is None or decision.sys_flag:
+        if decision is None or decision.sys_flag or decision.is_batch:
             return None
         return LaneTopic(topic, decision.queue_limit)
 

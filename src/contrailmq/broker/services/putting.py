@@ -20,15 +20,19 @@ from contrailmq.broker.tables.counters import Counters
 from contrailmq.errors import (
     DiskFull,
     IllegalMessage,
+    RemoteProtocolError,
     ServiceNotAvailable,
     StoreClosed,
     StoreRefusal,
 )
+from contrailmq.protocol.batch import decode_batch
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.command import Command
-from contrailmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
+from contrailmq.protocol.names import HALF_TOPIC, LMQ_PREFIX, SCHEDULE_TOPIC, is_lmq
 from contrailmq.protocol.properties import (
     PROPERTY_DELAY,
+    PROPERTY_INNER_MULTI_DISPATCH,
+    PROPERTY_INNER_MULTI_QUEUE_OFFSET,
     PROPERTY_INNER_NUM,
     PROPERTY_REAL_QUEUE_ID,
     PROPERTY_REAL_TOPIC,
@@ -37,6 +41,7 @@ from contrailmq.protocol.properties import (
     encode_properties,
 )
 from contrailmq.protocol.sysflag import TRANSACTION_NONE, with_transaction_type
+from contrailmq.store.batch_queue import COUNT_MAX
 from contrailmq.store.certainty import Outcome, ReplicaFault
 from contrailmq.store.settings import StoreSettings
 from contrailmq.store.types import Appended, BatchAppended, NewMessage
@@ -61,6 +66,10 @@ class MessageStore(Protocol):
     @property
     def is_awaited(self) -> bool:
         """Whether senders that want it wait for disk or replicas."""
+        ...
+
+    def put_whole(self, message: NewMessage, count: int) -> Appended:
+        """Append a batch as one record of a batch queue."""
         ...
 
     def wait_flushed(self, end_offset: int) -> asyncio.Future[Outcome] | None:
@@ -95,10 +104,36 @@ def delay_level(properties: Mapping[str, str]) -> int:
         return 0
 
 
-def refuse_unserved(properties: Mapping[str, str]) -> None:
-    """Raise for a message that says that it is a batch: it would be one to other brokers."""
+def refuse_unserved(properties: dict[str, str]) -> None:
+    """Raise for what other brokers would stumble over.
+
+    That is a message that says that it is a batch, and one with a list of light queues in which
+    other names are, too: the dispatch of 5.2.0 stops there, restarts included.  Numbers of light
+    queues are the broker's to give.
+    """
     if PROPERTY_INNER_NUM in properties:
         raise IllegalMessage(f"{PROPERTY_INNER_NUM} is for batches that a broker keeps whole")
+    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)
+    lights = properties.get(PROPERTY_INNER_MULTI_DISPATCH)
+    if lights is None:
+        return
+    names = lights.split(",")
+    if any(map(is_lmq, names)) and not all(map(is_lmq, names)):
+        raise IllegalMessage(
+            f"{PROPERTY_INNER_MULTI_DISPATCH} {lights[:200]!r}: expected names that begin with "
+            f"{LMQ_PREFIX}; leave out the others"
+        )
+
+
+def count_batch(batch: Buffer) -> int:
+    """How many messages a batch that is to be kept whole has."""
+    try:
+        count = len(decode_batch(batch))
+    except RemoteProtocolError as error:
+        raise IllegalMessage(f"the message is illegal: {error}") from error
+    if not 0 < count <= COUNT_MAX:
+        raise IllegalMessage(f"batch of {count} messages: expected 1 to {COUNT_MAX}")
+    return count
 
 
 class Putting:
@@ -153,6 +188,17 @@ class Putting:
         size = appended.end_offset - appended.offsets[0]
         self._counters.put(message.topic, message.queue_id, count=len(appended.offsets), size=size)
         self._time(message, began_ns)
+        return appended
+
+    def put_whole(self, message: NewMessage, count: int) -> Appended:
+        """Append a batch as one record; raises the BrokerError its sender is to see."""
+        try:
+            appended = self._store.put_whole(message, count)
+        except StoreRefusal as error:
+            raise self._illegal(error) from error
+        except (DiskFull, StoreClosed) as error:
+            raise self._unavailable(error) from error
+        self._counters.put(message.topic, message.queue_id, count=count, size=appended.size)
         return appended
 
     def when_flushed(

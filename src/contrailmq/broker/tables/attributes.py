@@ -16,7 +16,6 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 MESSAGE_TYPE: Final = "message.type"
 BATCH_QUEUE: Final = "BatchCQ"
 COMPACTION: Final = "COMPACTION"
-MIXED: Final = "MIXED"
 
 
 class Attribute(NamedTuple):
@@ -27,18 +26,19 @@ class Attribute(NamedTuple):
 
 
 KNOWN: Final = {
-    QUEUE_TYPE: Attribute((BATCH_QUEUE, "SimpleCQ"), is_changeable=False),
+    QUEUE_TYPE: Attribute(("SimpleCQ", BATCH_QUEUE), is_changeable=False),
     CLEANUP_POLICY: Attribute(("DELETE", COMPACTION), is_changeable=False),
     MESSAGE_TYPE: Attribute(
-        ("UNSPECIFIED", "TRANSACTION", "FIFO", MIXED, "DELAY", "NORMAL"), is_changeable=True
+        ("UNSPECIFIED", "TRANSACTION", "FIFO", "MIXED", "DELAY", "NORMAL"), is_changeable=True
     ),
 }
 
 
-def altered(before: dict[str, str] | None, text: str | None, *, mixed: bool) -> dict[str, str]:
+def altered(before: dict[str, str] | None, text: str | None) -> dict[str, str]:
     """A topic's attributes after ``+key=value`` (set) and ``-key`` (remove); None: a new topic.
 
-    ``mixed`` allows topics of several kinds of messages.  Raises the refusal the original has.
+    Raises the refusal the original has.  Like 5.2.0 it takes MIXED whatever
+    ``enableMixedMessageType`` says: the check there never finds it.
     """
     changes = _parsed(text or "")
     added = {key: value for key, value in changes.items() if value is not None}
@@ -58,8 +58,6 @@ def altered(before: dict[str, str] | None, text: str | None, *, mixed: bool) -> 
             raise SystemFailure(f"attempt to update an unchangeable attribute. key: {key}")
         if key in added and added[key] not in attribute.values:
             raise SystemFailure(f"value is not in set: [{', '.join(attribute.values)}]")
-    if added.get(MESSAGE_TYPE) == MIXED and not mixed:
-        raise SystemFailure("MIXED message type is not supported.")
     if added.get(CLEANUP_POLICY) == COMPACTION:
         raise SystemFailure(
             f"{CLEANUP_POLICY}={COMPACTION}: this broker does not compact topics; leave it out "
@@ -72,7 +70,7 @@ def altered(before: dict[str, str] | None, text: str | None, *, mixed: bool) -> 
 def _parsed(text: str) -> dict[str, str | None]:
     """Key to new value, None for one that is to go."""
     changes: dict[str, str | None] = {}
-    for part in filter(None, map(str.strip, text.split(","))):
+    for part in map(str.strip, text.split(",") if text else ()):
         name, separator, value = part.partition("=")
         if separator and "+" not in name:
             raise SystemFailure(f"add/alter attribute format is wrong: {name}")

@@ -18,8 +18,10 @@ from contrailmq.broker.tables.revive_tally import ReviveTally
 from contrailmq.broker.tables.timer_tally import TimerTally
 from contrailmq.protocol.names import (
     HALF_TOPIC,
+    LMQ_PREFIX,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    is_lmq,
     is_system_topic,
 )
 
@@ -79,6 +81,7 @@ class Counters:
         "got_found",
         "got_missed",
         "got_total",
+        "has_lights",
         "put_failed",
         "put_times",
         "revives",
@@ -113,6 +116,7 @@ class Counters:
         self.got_found = 0  # pulls that got messages
         self.got_missed = 0  # pulls that got none
         self.put_failed = 0  # messages and batches the store refused
+        self.has_lights = False  # names %LMQ%… count together: there may be very many
         self.wait_ms_max = 0  # the longest a pull waited for the disk
 
     def put(
@@ -163,6 +167,8 @@ class Counters:
 
     def got(self, group: str, topic: str, queue_id: int, *, count: int, size: int) -> None:
         """Messages were handed to a group."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         self.got_total += count
         self.got_found += 1
         entry = self._got.get((topic, group, queue_id))
@@ -175,14 +181,20 @@ class Counters:
 
     def tally(self, group: str, topic: str, queue_id: int) -> list[int]:
         """Messages, bytes and pulls of a group and a queue: sums to be added to in place."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         return self._got.setdefault((topic, group, queue_id), [0, 0, 0])
 
     def note_pop(self, group: str, topic: str) -> None:
         """A group pops from a topic."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         self._popped.add((topic, group))
 
     def is_popped(self, group: str, topic: str) -> bool:
         """Whether the group has popped from the topic."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         return (topic, group) in self._popped
 
     def dead(self, group: str, topic: str) -> None:
@@ -191,6 +203,8 @@ class Counters:
 
     def waited(self, group: str, topic: str, queue_id: int, *, milliseconds: int) -> None:
         """A pull waited for messages that had left memory."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         self.wait_ms_max = max(self.wait_ms_max, milliseconds)
         entry = self._waited.setdefault((topic, group, queue_id), [0, 0])
         entry[0] += 1
@@ -198,14 +212,20 @@ class Counters:
 
     def sent_back(self, group: str, topic: str) -> None:
         """A group gave a message back."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         self._sent_back[topic, group] = self._sent_back.get((topic, group), 0) + 1
 
     def note_acks(self, group: str, topic: str, count: int) -> None:
         """A group settled messages it had popped."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         self._acked[topic, group] = self._acked.get((topic, group), 0) + count
 
     def note_check_points(self, group: str, topic: str, count: int) -> None:
         """A group changed how long messages it had popped are hidden."""
+        if self.has_lights:
+            group, topic = _folded(group), _folded(topic)
         self._hidden[topic, group] = self._hidden.get((topic, group), 0) + count
 
     @property
@@ -292,3 +312,7 @@ class Counters:
         for counts in (self._sent_back, self._acked, self._hidden, self._dead):
             for pair in [pair for pair in counts if pair[1] == group]:
                 del counts[pair]
+
+
+def _folded(name: str) -> str:
+    return LMQ_PREFIX if is_lmq(name) else name

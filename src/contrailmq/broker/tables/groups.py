@@ -19,6 +19,7 @@ from contrailmq.protocol.bodies.group import SubscriptionGroupConfig, Subscripti
 from contrailmq.protocol.names import (
     TRANSACTION_GROUP,
     group_fault,
+    is_lmq,
     is_system_group,
     stored_topic_fault,
 )
@@ -47,15 +48,19 @@ class GroupTable:
         self._revision = revision
         self._groups_max = groups_max
         self.version = VersionCounter(clock)
+        self.has_lights = False  # groups %LMQ%… exist without being made
         self.on_change: Callable[[str], None] = lambda group: None
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """A group that exists already, or None."""
-        return self._table.get(group)
+        config = self._table.get(group)
+        if config is None and self.has_lights and is_lmq(group):
+            config = SubscriptionGroupConfig(group_name=group)
+        return config
 
     def find_or_create(self, group: str, *, auto_create: bool) -> SubscriptionGroupConfig | None:
         """A group, made now if the rules allow it, or None."""
-        config = self._table.get(group)
+        config = self.find(group)
         if config is None and (auto_create or is_system_group(group)) and not group_fault(group):
             config = SubscriptionGroupConfig(group_name=group)
             self.put(config)
@@ -71,8 +76,10 @@ class GroupTable:
         return config
 
     def put(self, config: SubscriptionGroupConfig) -> bool:
-        """Add or replace a group; False when nothing changed."""
+        """Add or replace a group; False when nothing changed. A light one is as it is."""
         name = config.group_name
+        if self.has_lights and is_lmq(name):
+            return False
         if self._table.get(name) == config:
             return False
         if name not in self._table and len(self._table) >= self._groups_max:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from contrailmq.errors import SystemBusy
+from contrailmq.protocol.names import is_lmq
 
 SEPARATOR: Final = "@"
 PAIRS_MAX: Final = 1_000_000
@@ -26,16 +27,21 @@ class OffsetTable:
         self._marks: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
         self.revision = 0
+        self.has_lights = False  # groups %LMQ%… have one offset per topic, whatever the queue
         self.saved_ms = 0  # when the file was written that this run began with
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset the group consumes in a queue; None when it never committed."""
         queues = self._table.get(f"{topic}@{group}")
+        if self.has_lights and is_lmq(group):
+            queue_id = 0
         return None if queues is None else queues.get(queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, *, offset: int) -> bool:
         """Store an offset; False when a reset mark outranks it, and nothing changed."""
         pair = f"{topic}@{group}"
+        if self.has_lights and is_lmq(group):
+            queue_id = 0
         marks = self._marks
         if marks and pair in marks and queue_id in marks[pair]:
             return False

@@ -15,6 +15,7 @@ import msgspec
 from contrailmq.broker.config import permission
 from contrailmq.broker.config.settings import BrokerSettings
 from contrailmq.broker.identity import Identity
+from contrailmq.broker.tables.attributes import BATCH_QUEUE, QUEUE_TYPE
 from contrailmq.broker.tables.revision import Revision
 from contrailmq.broker.tables.versions import VersionCounter
 from contrailmq.clock import Clock
@@ -28,6 +29,7 @@ from contrailmq.protocol.names import (
     REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    is_lmq,
     is_send_forbidden,
     is_system_topic,
     reply_topic,
@@ -56,12 +58,9 @@ def check_sendable(topic: str) -> None:
         raise NoPermission(f"Sending message to topic[{topic}] is forbidden.")
 
 
-def check_plain(config: TopicConfig) -> None:
-    """Raise for a topic of 5.x's batch queues: a plain queue of it would stop a Java broker."""
-    if config.attributes.get("queue.type") == "BatchCQ":
-        raise SystemFailure(
-            f"topic[{config.topic_name}] has queue.type=BatchCQ: this broker has no batch queues"
-        )
+def has_batch_queues(config: TopicConfig | None) -> bool:
+    """Whether batches of a topic are kept whole (``queue.type=BatchCQ``)."""
+    return config is not None and config.attributes.get(QUEUE_TYPE) == BATCH_QUEUE
 
 
 def describe(config: TopicConfig) -> str:
@@ -84,11 +83,21 @@ class TopicTable:
         self._revision = revision
         self._topics_max = topics_max
         self.version = VersionCounter(clock)
+        self.has_lights = False  # topics %LMQ%… exist without being made
         self.on_change: Callable[[str], None] = lambda topic: None
 
     def find(self, topic: str) -> TopicConfig | None:
         """A topic's configuration, or None."""
-        return self._table.get(topic)
+        config = self._table.get(topic)
+        if config is None and self.has_lights and is_lmq(topic):
+            config = TopicConfig(
+                topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=READ_WRITE
+            )
+        return config
+
+    def is_batch(self, topic: str) -> bool:
+        """Whether batches of a topic are kept whole."""
+        return has_batch_queues(self._table.get(topic))
 
     def is_system(self, topic: str) -> bool:
         """Whether users may not change or delete a topic."""
@@ -100,8 +109,10 @@ class TopicTable:
         return config is not None and bool(config.order)
 
     def put(self, config: TopicConfig) -> bool:
-        """Add or replace a topic; False when nothing changed."""
+        """Add or replace a topic; False when nothing changed. A light queue's is as it is."""
         name = config.topic_name
+        if self.has_lights and is_lmq(name):
+            return False
         if self._table.get(name) == config:
             return False
         if name not in self._table and len(self._table) >= self._topics_max:

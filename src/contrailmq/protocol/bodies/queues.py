@@ -197,6 +197,12 @@ class ConsumerOffsets(Body):
     offset_table: dict[str, dict[Int, Long]] = {}
 
 
+class LightOffsets(ConsumerOffsets):
+    """``lmqConsumerOffset.json``: light groups have one offset per ``topic@group``."""
+
+    lmq_offset_table: dict[str, Long] = {}
+
+
 class DelayOffsets(Body):
     """``delayOffset.json`` and the answer to code 45: offsets by delay level."""
 

@@ -34,6 +34,7 @@ from contrailmq._native.store import scan
 from contrailmq.clock import Clock
 from contrailmq.errors import StoreError
 from contrailmq.lifecycle import uninterrupted
+from contrailmq.store.batch_queue import BatchQueues
 from contrailmq.store.checkpoint import Checkpoint
 from contrailmq.store.commit_log import CommitLog
 from contrailmq.store.consume_queue import ConsumeQueue, ConsumeQueues
@@ -90,6 +91,7 @@ class Recovery:
         files: Files,
         commit_log: CommitLog,
         queues: ConsumeQueues,
+        batches: BatchQueues,
         indexes: Indexes | None,
         derivation: Derivation,
         marks: MarksFile,
@@ -99,6 +101,7 @@ class Recovery:
         self._files = files
         self._log = commit_log
         self._queues = queues
+        self._batches = batches
         self._indexes = indexes
         self._derivation = derivation
         self._marks = marks
@@ -150,6 +153,7 @@ class Recovery:
     def _begin_empty(self, *, was_killed: bool) -> Recovered:
         for queue in self._queues:
             self._queues.remove(queue)
+        self._batches.clear()
         if self._indexes is not None:
             cut_behind(
                 self._indexes, self._settings, from_offset=0, store_ms=self._records.store_ms
@@ -274,6 +278,7 @@ class Recovery:
 
     async def _cut_queues(self, log_offset: int) -> None:
         """Let every queue end before the first record at or behind ``log_offset``."""
+        self._changed |= dict.fromkeys(self._batches.truncate(log_offset))
         async for queue in self._each_queue():
             drop_behind_hole(queue)
             limit = queue.segments.limit_offset // QUEUE_UNIT
@@ -339,6 +344,7 @@ class Recovery:
         if walked.was_killed and self._indexes is not None and self._indexes.indexes:
             self._changed[self._indexes.indexes[-1].segment.path] = None
         is_dirty = walked.was_killed or is_dirty_behind(self._log.segments, end)
+        self._changed |= dict.fromkeys(self._batches.end_at(end, self._log.segments.first_offset))
         self._log.start(end)  # it clears what stands behind the end, too
         async for queue in self._each_queue():
             if queue.writer.log_end > end:
@@ -347,6 +353,7 @@ class Recovery:
             queue.correct_min(self._log.segments.first_offset)
         self._derivation.start(end)
         self._log.writer.store_ms = max(self._log.writer.store_ms, self._derivation.store_ms)
+        parts = (*self._queues, *self._batches, self._indexes)
         if is_dirty or self._changed:
             await make_certain(
                 self._files,
@@ -357,7 +364,7 @@ class Recovery:
                     if base + segment.size > sync_from
                 ],
                 changed=list(self._changed),
-                derived=[*self._queues, *([self._indexes] if self._indexes is not None else [])],
+                derived=[part for part in parts if part is not None],
                 write_again=self._sync_failed,
             )
         if walked.was_killed:

@@ -24,9 +24,11 @@ from contrailmq._native.store.slots import SlotLoad
 from contrailmq._native.store.timers import BUSY, NO_ROOM, NO_UNIT, TimerLoop
 from contrailmq.errors import DiskFull, StoreClosed, StoreRefusal
 from contrailmq.lifecycle import raise_cancellation
+from contrailmq.store.lights import light_size_max
 from contrailmq.store.store import Store
 from contrailmq.store.timers.check import Progress
 from contrailmq.store.timers.files import TimerFiles
+from contrailmq.store.types import NewMessage
 
 log = logging.getLogger(__name__)
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
@@ -121,6 +123,26 @@ class StoreTimers:
             return self._store.writing.queue(topic.decode("utf-8", "replace"), queue_id)
         except StoreRefusal:
             return None
+
+    def put_light(
+        self,
+        place: tuple[bytes, int],
+        parts: tuple[bytes, bytes],
+        numbers: tuple[int, int, int, int],
+        hosts: tuple[bytes, bytes],
+    ) -> int:
+        """Store a message of light queues; its size, 0 without room: the compiled loop's call."""
+        topic, queue_id = place
+        message = NewMessage(topic.decode("utf-8", "replace"), queue_id, *parts)
+        message.flag, message.sys_flag, message.born_ms, message.reconsume_times = numbers
+        message.born_host, message.store_host = hosts
+        writer = self._store.log.writer
+        if light_size_max(message) > writer.size - writer.position:
+            return 0
+        try:
+            return self._store.writing.put(message).size
+        except StoreRefusal:
+            return -1
 
     # Moving
 
