@@ -40,6 +40,7 @@ LONGEST = (
     "test_harness.py",
     "test_tls_interop.py",
     "test_replication_interop.py",
+    "test_kinds_interop.py",
 )
 
 

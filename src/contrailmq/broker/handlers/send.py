@@ -180,18 +180,8 @@ class SendMessage:
             raise IllegalMessage("sysFlag 0x80 is for batches kept whole")
         text = (header.properties or "").encode("utf-8", "replace")
         found = self._properties.look(text)
-        message = NewMessage(
-            header.topic,
-            queue_id,
-            request.body,
-            flag=header.flag,
-            sys_flag=header.sys_flag | decision.sys_flag,
-            born_ms=header.born_timestamp,
-            born_host=connection.peer_host,
-            store_host=self._identity.store_host,
-            reconsume_times=header.reconsume_times or 0,
-            wait=not found & NO_WAIT,
-        )
+        message = self._message(request, header, connection, place=(queue_id, decision))
+        message.wait = not found & NO_WAIT
         if is_ordinary(found) and not is_retry_topic(header.topic):
             message.properties, message.suffix = text, self.suffix
             transaction_id = self._properties.key(text).decode("utf-8", "replace")
@@ -206,6 +196,19 @@ class SendMessage:
             reply.fields["recallHandle"] = self.recall_handle(header.topic, message)
         answer = self.when_durable(reply, appended.end_offset, wait=message.wait)
         return self._when_made(answer, header.topic) if is_new else answer
+
+    def _message(
+        self, request: Command, header: _Header, connection: Connection, *,
+        place: tuple[int, SendDecision],
+    ) -> NewMessage:  # fmt: skip
+        queue_id, decision = place
+        return NewMessage(
+            header.topic, queue_id, request.body,
+            flag=header.flag, sys_flag=header.sys_flag | decision.sys_flag,
+            born_ms=header.born_timestamp, born_host=connection.peer_host,
+            store_host=self._identity.store_host,
+            reconsume_times=header.reconsume_times or 0,
+        )  # fmt: skip
 
     def recall_handle(self, topic: str, message: NewMessage) -> str:
         """What takes back a message that waits for its time."""
@@ -251,18 +254,8 @@ class SendMessage:
         if is_retry_topic(header.topic):
             raise IllegalMessage(f"batch request does not support retry group {header.topic}")
         properties = decode_properties_text(header.properties or "")
-        message = NewMessage(
-            header.topic,
-            queue_id,
-            request.body,
-            flag=header.flag,
-            sys_flag=header.sys_flag | decision.sys_flag,
-            born_ms=header.born_timestamp,
-            born_host=connection.peer_host,
-            store_host=self._identity.store_host,
-            reconsume_times=header.reconsume_times or 0,
-            wait=is_waiting(properties),
-        )
+        message = self._message(request, header, connection, place=(queue_id, decision))
+        message.wait = is_waiting(properties)
         if decision.is_batch and PROPERTY_UNIQUE_KEY in properties:
             return self._send_whole(request, message, properties)
         # Each inner message keeps its own unique key; the batch's stands in the answer only.

@@ -17,13 +17,17 @@ import org.apache.rocketmq.common.message.MessageQueue;
 final class Pull {
     private Pull() {}
 
-    /** Every queue of the topic, or queueId, from offset (or its first) to its end. */
+    /** Every queue of the topic, or queueId, or light (a light queue), from offset (or its first) to its end. */
     static void pull(Call call) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(call.text("group", "driver-pull"), call.credentials());
         call.configure(consumer);
         consumer.start();
         try {
             for (MessageQueue queue : new TreeSet<>(consumer.fetchSubscribeMessageQueues(call.text("topic")))) {
+                if (call.args.containsKey("light")) {
+                    pull(call, consumer, new MessageQueue(call.text("light"), queue.getBrokerName(), 0));
+                    break;
+                }
                 if (queue.getQueueId() == call.number("queueId", queue.getQueueId())) {
                     pull(call, consumer, queue);
                 }
