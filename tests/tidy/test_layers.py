@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pipelines": {"spark", "client", "admin", "store", "protocol", *BASE},
     "up_replicas": {*BASE},
     "up_metrics": {*BASE},
+    "otel": {"client", "protocol", *BASE},
     "up": {
         "up_console",
         "up_metrics",
