@@ -45,6 +45,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "controller": Entry(
         "contrailmq.controller.main:main", "run a controller of replica groups", _SERVERS
     ),
+    "proxy": Entry("contrailmq.proxy.main:main", "gRPC for a whole cluster", _SERVERS),
     "console": Entry("contrailmq.console.main:main", "the web console of a cluster", _SERVERS),
     "send": Entry(
         "contrailmq.admin.commands.send:main", "send messages from arguments or files", _MESSAGES

@@ -125,6 +125,7 @@ class Cluster:
                 tls=own_calls(self._conf.tls),
                 metrics=self._conf.metrics,
                 beside=beside(self._conf.metrics, names.figures, self._namesrv_address),
+                grpc=self._conf.grpc,
             )
             self._broker = await self._stack.enter_async_context(broker)
         except BaseException:
@@ -146,6 +147,7 @@ def local_cluster(directory: str, properties: Mapping[str, str]) -> Cluster:
         "brokerIP1": "127.0.0.1",
         "listenPort": "0",
         "brokerName": "broker-a",
+        "grpcServerPort": "0",
         "storePathRootDir": f"{directory}/store",
         **properties,
     }
@@ -355,7 +357,8 @@ def _child_command(
     if options.config is not None:
         command += ["-c", str(options.config)]
     filters = (SQL_FILTERS, str(conf.broker.property_filter).lower())
-    for name, value in (filters, *options.settings, *child_keys(conf.metrics, number)):
+    grpc = conf.grpc.child_keys(number, options.brokers, host=conf.broker.bind_address)
+    for name, value in (filters, *options.settings, *child_keys(conf.metrics, number), *grpc):
         command += ["--set", f"{name}={value}"]
     return command
 

@@ -107,7 +107,7 @@ def test_a_message_is_received_as_it_was_sent_and_settled(tmp_path: Path) -> Non
         ({"keys": ["a\x01"]}, 40005),
         ({"id": ""}, 40009),
         ({"id": " "}, 40009),
-        ({"orphaned_transaction_recovery_duration": m.Moment(3601)}, 40000),
+        ({"orphaned_transaction_recovery_duration": m.Moment(3601), "message_type": 4}, 40000),
         ({"delivery_timestamp": m.Moment(10**10)}, 40012),
         ({"message_group": "g" * 64}, 40006),
         ({"message_group": "\t"}, 40006),

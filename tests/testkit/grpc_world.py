@@ -11,6 +11,7 @@ from contrailmq.broker.grpc.door import build_service
 from contrailmq.broker.grpc.settings import GrpcSettings
 from contrailmq.grpc import messages as m
 from contrailmq.grpc.call import CallGone, Streaming, Unary
+from contrailmq.grpc.calls_route import Places
 from contrailmq.grpc.messages_settings import (
     ClientType,
     Publishing,
@@ -79,12 +80,14 @@ class Telemetry:
 class Door:
     """A broker's gRPC service as one client sees it."""
 
-    def __init__(self, broker: Broker, *, client: str = "c1") -> None:
+    def __init__(
+        self, broker: Broker, *, client: str = "c1", service: Service | None = None
+    ) -> None:
         parts = broker.parts
         self.broker = broker
-        self.service: Service = build_service(
-            parts, broker.handlers(parts), GrpcSettings(), access=None, port=8081
-        )
+        if service is None:
+            service = build_service(parts, GrpcSettings(), access=None, places=Places())
+        self.service = service
         self.client = client
         self.methods = self.service.methods()
 

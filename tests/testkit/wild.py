@@ -112,28 +112,28 @@ class WildCall:
 
 
 def _go() -> tuple[list[str], dict[str, str]]:
-    go = _tool("go", "Go (golang.org) is needed to build rocketmq-client-go")
+    go = tool("go", "Go (golang.org) is needed to build rocketmq-client-go")
     source = SOURCES / "go"
 
     def build(directory: Path) -> None:
-        _checked([go, "build", "-o", str(directory / "wild"), "."], directory=source)
+        checked([go, "build", "-o", str(directory / "wild"), "."], directory=source)
 
-    built = _built("go", [source / "main.go", source / "go.mod", source / "go.sum"], build)
-    return [str(built / "wild")], {}
+    made = built("go", [source / "main.go", source / "go.mod", source / "go.sum"], build)
+    return [str(made / "wild")], {}
 
 
 def _node() -> tuple[list[str], dict[str, str]]:
-    node = _tool("node", "Node.js is needed to run ali-ons")
-    npm = _tool("npm", "npm is needed to install ali-ons")
+    node = tool("node", "Node.js is needed to run ali-ons")
+    npm = tool("npm", "npm is needed to install ali-ons")
     source = SOURCES / "node"
     files = [source / name for name in ("main.js", "package.json", "package-lock.json")]
 
     def build(directory: Path) -> None:
         for file in files:
             shutil.copy(file, directory)
-        _checked([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], directory=directory)
+        checked([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], directory=directory)
 
-    return [node, str(_built("node", files, build) / "main.js")], {}
+    return [node, str(built("node", files, build) / "main.js")], {}
 
 
 def _cpp() -> tuple[list[str], dict[str, str]]:
@@ -144,12 +144,12 @@ def _cpp() -> tuple[list[str], dict[str, str]]:
 
     def build(directory: Path) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-        _checked([*pip, "--target", str(directory), CPP_WHEEL], directory=directory)
+        checked([*pip, "--target", str(directory), CPP_WHEEL], directory=directory)
 
-    built = _built(f"cpp-{CPP_WHEEL[-5:]}", [], build)
+    made = built(f"cpp-{CPP_WHEEL[-5:]}", [], build)
     trial = subprocess.run(
         [sys.executable, "-c", "import rocketmq.ffi"],
-        env={**os.environ, "PYTHONPATH": str(built)},
+        env={**os.environ, "PYTHONPATH": str(made)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -157,17 +157,18 @@ def _cpp() -> tuple[list[str], dict[str, str]]:
     if trial.returncode != 0:
         last = trial.stderr.strip().rpartition("\n")[2]
         raise Lacking(f"librocketmq.so of {CPP_WHEEL} cannot be loaded here: {last}")
-    return [sys.executable, str(program)], {"PYTHONPATH": str(built)}
+    return [sys.executable, str(program)], {"PYTHONPATH": str(made)}
 
 
-def _tool(name: str, sentence: str) -> str:
+def tool(name: str, sentence: str) -> str:
+    """The path of a program; Lacking with a sentence if this machine has none."""
     path = shutil.which(name)
     if path is None:
         raise Lacking(f"{sentence} and was not found")
     return path
 
 
-def _built(name: str, sources: list[Path], build: Callable[[Path], None]) -> Path:
+def built(name: str, sources: list[Path], build: Callable[[Path], None]) -> Path:
     """The directory of what was built from these sources; built now, by one, if it is not there."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     directory = CACHE / f"{name}-{digest}"
@@ -181,7 +182,8 @@ def _built(name: str, sources: list[Path], build: Callable[[Path], None]) -> Pat
     return directory
 
 
-def _checked(command: list[str], *, directory: Path) -> None:
+def checked(command: list[str], *, directory: Path) -> None:
+    """Run a step of a build; RuntimeError with what it said if it fails."""
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=BUILD_S)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")

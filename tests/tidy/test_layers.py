@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "namesrv": {"security", "net", "protocol", *BASE},
     "controller": {"net", "protocol", *BASE},
     "broker": {"security", "ha", "grpc", "store", "net", "protocol", "_native", *BASE},
+    "proxy": {"grpc", "net", "protocol", *BASE},
     "admin": {"client", "security", "net", "protocol", "store", *BASE},
     "console": {"admin", "client", "broker", "net", "protocol", *BASE},
     "up_console": {"console", "client", "net", *BASE},

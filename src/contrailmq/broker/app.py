@@ -19,6 +19,8 @@ from typing import Final, Self
 from contrailmq.broker.config.configuration import Configuration
 from contrailmq.broker.config.saving import Saving, load_tables, save_tables
 from contrailmq.broker.config.settings import BrokerSettings, completed
+from contrailmq.broker.grpc.door import Doorway, open_door
+from contrailmq.broker.grpc.settings import GrpcSettings
 from contrailmq.broker.handlers.admin import admin_handlers
 from contrailmq.broker.handlers.replication import replica_guards, replication_handlers
 from contrailmq.broker.handlers.special import special_handlers
@@ -88,10 +90,14 @@ class Broker:
         tls: TlsSettings | None = None,
         metrics: MetricsSettings | None = None,
         beside: Sequence[Told] = (),
+        grpc: GrpcSettings | None = None,
     ) -> None:
         self._settings = completed(settings)
         self._metrics = metrics or MetricsSettings()
         self._beside = beside
+        self._tls = tls or TlsSettings()
+        self._grpc = grpc
+        self.grpc_port = 0
         self._config_path = config_path
         self._store_settings = store_settings
         self._ha_settings = ha_settings or HaSettings()
@@ -100,7 +106,7 @@ class Broker:
         self._clock = clock if clock is not None else SystemClock()
         home, root = os.environ.get("ROCKETMQ_HOME"), Layout(store_settings).root
         path = account_path(config_path, home, root, given=settings.acl_file)
-        self._defences = Defences(self._settings, tls or TlsSettings(), path=path, store_root=root)
+        self._defences = Defences(self._settings, self._tls, path=path, store_root=root)
         self._network: Network = network if network is not None else self._defences.sockets()
         self._plain: Network = network if network is not None else AsyncioNetwork()  # replicas
         self._files: Files = files if files is not None else OsFiles()
@@ -208,6 +214,14 @@ class Broker:
         replication.begin(self._store_settings.broker_role)
         stack.push_async_callback(replication.finish)
         await self._listen(parts, replication)
+        if self._grpc is not None:
+            self.grpc_port = await open_door(
+                stack, parts,
+                Doorway(
+                    settings=self._grpc, host=self._settings.bind_address, network=self._network,
+                    tls=self._tls, access=self._defences.access,
+                ),
+            )  # fmt: skip
         for part in (parts.polls, parts.filter_work, parts.pop):
             stack.callback(part.close)
         await stack.enter_async_context(run_replication(replication, parts.registration))

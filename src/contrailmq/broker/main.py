@@ -105,6 +105,7 @@ async def serve(
         config_path=path,
         tls=conf.tls,
         metrics=conf.metrics,
+        grpc=conf.grpc,
     )
     loop.add_signal_handler(signal.SIGHUP, broker.reload)
     async with broker:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from contrailmq.clock import Clock
 from contrailmq.errors import ConnectionLost, ContrailError, RemoteProtocolError
 from contrailmq.grpc import checks
@@ -15,6 +18,11 @@ from contrailmq.grpc.messages_settings import Settings, TelemetryCommand
 from contrailmq.grpc.protobuf import codec_of
 from contrailmq.grpc.settling import SUBSCRIPTIONS_MAX, check_settings, merged
 from contrailmq.lifecycle import Tasks
+
+# Node's client (1.0.8) asks for its routes one after another, sends its settings after the first,
+# and waits for ever for an answer that came before the last.
+WAITS_FOR_SETTINGS: Final = ("HTTP", "NODE_JS")
+HELD_BACK_S: Final = 0.25
 
 
 class ClientCalls:
@@ -41,9 +49,7 @@ class ClientCalls:
         """Register a client again, from the settings it sent."""
         client = self._clients.find(context.client_id)
         if client is None:
-            raise Refusal(
-                Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client"
-            )
+            raise _unknown()
         if not client.is_producer:
             checks.group_of(request.group)
         self._clients.seen(client)
@@ -55,8 +61,9 @@ class ClientCalls:
         if request.group is not None and request.group.name:
             checks.group_of(request.group)
         client = self._clients.pop(context.client_id)
-        if client is not None:
-            self.release(client)
+        if client is None:
+            raise _unknown()
+        self.release(client)
         return StatusResponse(ok())
 
     def release(self, client: Client) -> None:
@@ -75,6 +82,8 @@ class ClientCalls:
                 command = self._commands.decode(data)
                 if command.settings is not None:
                     client = await self._settle(context, command.settings)
+                    if client.stream is not stream and context.language in WAITS_FOR_SETTINGS:
+                        await asyncio.sleep(HELD_BACK_S)
                     client.stream = stream
                     stream.send(TelemetryCommand(status=ok(), settings=client.settings))
                     self._backend.register(client)
@@ -116,6 +125,10 @@ class ClientCalls:
         client.settings = merged(settings, config, body_max=self._body_size_max)
         client.settled_ms = self._clock.now_ms()
         return client
+
+
+def _unknown() -> Refusal:
+    return Refusal(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
 
 
 def _needs(settings: Settings) -> list[Need]:

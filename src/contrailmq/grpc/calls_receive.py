@@ -138,7 +138,7 @@ class ReceiveCalls:
             broker_name=broker.name if broker is not None else "",
             group=group,
             topic=topic,
-            count=min(request.batch_size, POP_COUNT_MAX) if request.batch_size > 0 else 1,
+            count=min(max(request.batch_size, 0), POP_COUNT_MAX),
             invisible_ms=invisible_ms,
             wait_ms=wait_ms,
             attempt_id=request.attempt_id or None,

@@ -147,4 +147,6 @@ def _answer(ids: list[str], sent: list[Sent]) -> SendMessageResponse:
         fault = sent[0].fault
         assert fault is not None
         return SendMessageResponse(fault, entries)
-    return SendMessageResponse(status_of(Refusal(Code.MULTIPLE_RESULTS, "mix results")), entries)
+    return SendMessageResponse(
+        status_of(Refusal(Code.MULTIPLE_RESULTS, Code.MULTIPLE_RESULTS.name)), entries
+    )

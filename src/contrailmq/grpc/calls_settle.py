@@ -90,9 +90,8 @@ class SettleCalls:
         """Put a message to the dead letters."""
         topic, group = checks.topic_of(request.topic), checks.group_of(request.group)
         client = self._clients.find(context.client_id)
-        receipt = self._receipt(
-            group, topic, request.message_id, request.receipt_handle, client=client
-        )
+        # An old handle will do: the message is found by its place in the log.
+        receipt = _newest(group, topic, request.message_id, request.receipt_handle, client=client)
         if receipt.log_offset is None:
             raise Refusal(
                 Code.INVALID_RECEIPT_HANDLE, "the receipt handle has no commit log offset"
@@ -105,12 +104,19 @@ class SettleCalls:
     def _receipt(
         self, group: str, topic: str, message_id: str, text: str, *, client: Client | None
     ) -> ReceiptHandle:
-        receipt = parse_receipt(text)
-        if client is not None:
-            receipt = client.in_hand.newest(group, topic, message_id, receipt)
+        receipt = _newest(group, topic, message_id, text, client=client)
         if receipt.is_expired(self._clock.now_ms()):
             raise Refusal(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
         return receipt
+
+
+def _newest(
+    group: str, topic: str, message_id: str, text: str, *, client: Client | None
+) -> ReceiptHandle:
+    receipt = parse_receipt(text)
+    if client is None:
+        return receipt
+    return client.in_hand.newest(group, topic, message_id, receipt)
 
 
 async def _status_later(settled: Awaitable[None]) -> Status:
@@ -132,6 +138,8 @@ def _acked(request: AckMessageRequest, found: list[Status]) -> AckMessageRespons
     ]
     codes = {status.code for status in found}
     if len(codes) > 1:
-        return AckMessageResponse(Status(Code.MULTIPLE_RESULTS, "mix results"), entries)
+        return AckMessageResponse(
+            Status(Code.MULTIPLE_RESULTS, Code.MULTIPLE_RESULTS.name), entries
+        )
     code = Code(codes.pop()) if codes else Code.OK
     return AckMessageResponse(Status(code, code.name), entries)

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from contrailmq.grpc.codes import Code, Refusal
-from contrailmq.grpc.messages import Moment, Resource, WireMessage
+from contrailmq.grpc.messages import MessageType, Moment, Resource, WireMessage
 from contrailmq.protocol.names import (
     SYSTEM_GROUP_PREFIX,
     group_fault,
@@ -112,7 +112,8 @@ def check_message(message: WireMessage, *, body_size_max: int, now_ms: int) -> N
     if not system.message_id.strip():
         raise Refusal(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
     recovery = system.orphaned_transaction_recovery_duration
-    if recovery is not None and recovery.seconds > RECOVERY_S_MAX:
+    is_half = system.message_type == MessageType.TRANSACTION
+    if is_half and recovery is not None and recovery.seconds > RECOVERY_S_MAX:
         raise Refusal(
             Code.BAD_REQUEST,
             f"transaction recovery time cannot exceed the max {RECOVERY_S_MAX}",
@@ -137,10 +138,10 @@ def _check_user_properties(properties: dict[str, str]) -> int:
     for name, value in properties.items():
         if name in FORBIDDEN_PROPERTIES:
             raise Refusal(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}")
-        if not name or _CONTROL.search(name):
+        if _CONTROL.search(name):
             raise Refusal(
                 Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
-                "the key of property cannot be empty or contain control character",
+                "the key of property cannot contain control character",
             )
         if _CONTROL.search(value):
             raise Refusal(

@@ -63,8 +63,9 @@ def outgoing(message: WireMessage, topic: str, *, peer: str, body_size_max: int)
     body = message.body
     if system.body_encoding == Encoding.GZIP:
         body = _gunzipped(body, body_size_max)
-    kind = MessageType.NORMAL
     found: dict[str, str | None] = dict(message.user_properties)
+    found.pop("", None)  # no record can hold it
+    kind = MessageType.FIFO if names.PROPERTY_SHARDING_KEY in found else MessageType.NORMAL
     if system.tag is not None:
         found[names.PROPERTY_TAGS] = system.tag
     if system.keys:

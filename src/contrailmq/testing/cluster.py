@@ -73,6 +73,7 @@ class LocalBroker:
             server_settings=self._conf.server,
             client_settings=self._conf.client,
             network=FaultyNetwork(self.faults),
+            grpc=self._conf.grpc if self._conf.grpc.server_port > 0 else None,  # if asked for
         )
         self._broker = await stack.enter_async_context(broker)
         self._stack = stack

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TextIO
 
 from contrailmq.admin.client import AdminClient
-from contrailmq.errors import UsageError
+from contrailmq.errors import RemoteProtocolError, UsageError
+from contrailmq.protocol.bodies.group import GroupRetryPolicy
 from contrailmq.protocol.message import Record
 from contrailmq.usage import whole
 
@@ -152,3 +153,16 @@ def message_line(record: Record, broker: str, *, body: bool = True) -> str:
         f"transactionId='{record.properties.get('__transactionId__', 'null')}'}}] "
         f"BODY: {payload.decode('utf-8', 'replace') if body else 'NOT PRINT BODY'}\n"
     )
+
+
+def retry_policy(text: str | None) -> GroupRetryPolicy:
+    """A group's retry policy from its JSON; raises UsageError."""
+    if text is None:
+        return GroupRetryPolicy()
+    try:
+        return GroupRetryPolicy.decode(text.encode())
+    except RemoteProtocolError as error:
+        raise UsageError(
+            f"groupRetryPolicy {text!r}: {error}; expected JSON, for example "
+            '{"type":"EXPONENTIAL"}'
+        ) from None

@@ -16,6 +16,7 @@ from contrailmq.admin.mqadmin.command import (
     moment_text,
     need,
     plain,
+    retry_policy,
     switch,
     targets,
     truth,
@@ -91,6 +92,8 @@ async def _update(admin: AdminClient, o: argparse.Namespace, out: TextIO) -> Non
         broker_id=int(o.brokerId),
         which_broker_when_consume_slowly=int(o.whichBrokerWhenConsumeSlowly),
         notify_consumer_ids_changed_enable=truth(o.notifyConsumerIdsChanged, default=True),
+        consume_message_orderly=truth(o.consumeMessageOrderly, default=False),
+        group_retry_policy=retry_policy(o.groupRetryPolicy),
     )
     for address in await targets(admin, o):
         await admin.groups.create_at(address, config)
@@ -325,6 +328,8 @@ COMMANDS: Final = {
             integer(may("i", "brokerId", "consumer from which broker id", "0")),
             integer(may("w", "whichBrokerWhenConsumeSlowly", "broker id when consume slowly", "1")),
             may("a", "notifyConsumerIdsChanged", "notify consumerId changed"),
+            may("o", "consumeMessageOrderly", "consume message orderly"),
+            may("p", "groupRetryPolicy", "the json string of retry policy"),
         ),
         _update,
     ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from contrailmq.broker.config.settings import BrokerSettings, completed, judge_keys
+from contrailmq.broker.grpc.settings import GrpcSettings
 from contrailmq.errors import ConfigError
 from contrailmq.ha.settings import HaSettings
 from contrailmq.metrics.settings import MetricsSettings, read_metrics
@@ -28,6 +29,7 @@ COMPONENTS: Final[tuple[type[Any], ...]] = (
     ClientNetSettings,
     TlsSettings,
     MetricsSettings,
+    GrpcSettings,
 )
 IMPORTANT_KEYS: Final = (  # what mqbroker -m prints
     "namesrvAddr",
@@ -58,12 +60,14 @@ class BrokerConf:
     client: ClientNetSettings
     tls: TlsSettings = field(default_factory=TlsSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    grpc: GrpcSettings = field(default_factory=GrpcSettings)
 
     def properties(self) -> dict[str, str]:
         """Everything that is used, by RocketMQ's keys, sorted."""
         merged: dict[str, str] = {}
         for settings in (
             self.metrics,
+            self.grpc,
             self.tls,
             self.client,
             self.server,
@@ -107,6 +111,7 @@ def read_conf(
         client=read(ClientNetSettings, properties),
         tls=read_tls(properties, config_path=config_path),
         metrics=read_metrics(properties),
+        grpc=read(GrpcSettings, properties),
     )
 
 

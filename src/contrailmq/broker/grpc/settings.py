@@ -10,6 +10,7 @@ from contrailmq.protocol.hosts import split_address
 from contrailmq.settings import key
 
 PORT_DEFAULT: Final = 8081
+PORT_STEP: Final = 10  # between the brokers of one contrail up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,25 @@ class GrpcSettings:
             "with this broker's gRPC port."
         ),
     )
+
+    def child_keys(self, number: int, brokers: int, *, host: str) -> list[tuple[str, str]]:
+        """The keys of one broker process of ``contrail up``: its port, and the other brokers'.
+
+        ``host`` is where all of them listen; 0.0.0.0 tells clients nothing.
+        """
+        keys = [("grpcServerPort", str(self._higher(PORT_STEP * number)))]
+        if brokers > 1 and not self.advertised and host != "0.0.0.0" and self.server_port:
+            others = (
+                f"broker-{index}={host}:{abs(self._higher(PORT_STEP * index))}"
+                for index in range(brokers)
+                if index != number
+            )
+            keys.append(("grpcAdvertised", ",".join(others)))
+        return keys
+
+    def _higher(self, step: int) -> int:
+        port = self.server_port
+        return port + step if port > 0 else port - step if port else 0
 
     def places(self) -> dict[str, tuple[str, int]]:
         """The advertised endpoints by broker name; raises ConfigError."""

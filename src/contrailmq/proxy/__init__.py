@@ -1,0 +1,1 @@
+"""``contrail proxy``: the gRPC service for a whole cluster, Java brokers included."""
