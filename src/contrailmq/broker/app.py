@@ -209,8 +209,8 @@ class Broker:
         replication = self.replication = build_replication(
             parts, self._ha_settings, network=between, files=self._files
         )
-        own = (self._settings.advertised_ip, self._settings.ha_ip)
-        self._defences.guard_replicas(replication.primary, own, self._clock)
+        door = self._defences.guard_replicas(replication.primary, parts)
+        await stack.enter_async_context(running(door.run(), name="replica door"))
         replication.begin(self._store_settings.broker_role)
         stack.push_async_callback(replication.finish)
         await self._listen(parts, replication)

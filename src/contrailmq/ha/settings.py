@@ -35,8 +35,8 @@ class HaSettings:
         "",
         doc=(
             "The addresses replicas may come from, as in `whiteRemoteAddress`, with commas. Empty: "
-            "any, and with `aclEnable` this machine's own. One that shows a checked certificate "
-            "may come from anywhere."
+            "any, and with `aclEnable` those of the replicas the name servers know. One that shows "
+            "a checked certificate may come from anywhere."
         ),
     )
     has_tls: bool = key(

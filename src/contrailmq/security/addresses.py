@@ -60,15 +60,6 @@ def patterns_of(text: str) -> AddressPatterns | None:
     return None if found.is_empty else found
 
 
-def is_address(text: str) -> bool:
-    """Whether a text is one address, and no name."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _parse(text: str) -> _Match:
     """The predicate of one pattern; raises ConfigError."""
     if text.endswith("}") and "{" in text:

@@ -114,3 +114,24 @@ def test_strangers_get_nothing(certs: Path) -> None:
 
 def test_a_checked_certificate_may_come_from_anywhere(certs: Path) -> None:
     assert asyncio.run(replicated(tls(certs), tls(certs, shows="client"), ["10.0.0.1"]))
+
+
+def test_replicas_that_name_servers_know() -> None:
+    async def main() -> None:
+        asked: list[int] = []
+
+        async def members() -> set[str]:
+            asked.append(1)
+            return {"10.0.0.2"}
+
+        door = ReplicaDoor(None, clock=SystemClock(), members=members)
+        async with running(door.run(), name="door"):
+            assert not door.admits("10.0.0.2:5000", None)  # not known yet: they are asked
+            while not asked:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+            assert door.admits("10.0.0.2:5001", None)
+            assert not door.admits("127.0.0.1:5000", None)
+            assert len(asked) == 1
+
+    asyncio.run(main())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -19,7 +22,7 @@ from contrailmq.broker.services.audit_topic import AuditTopic
 from contrailmq.broker.services.quotas import Quotas
 from contrailmq.broker.services.replica_door import ReplicaDoor, ReplicaNetwork
 from contrailmq.clock import Clock
-from contrailmq.errors import ConfigError
+from contrailmq.errors import ConfigError, NetworkError
 from contrailmq.ha.primary import Primary
 from contrailmq.ha.settings import HaSettings
 from contrailmq.net.dispatch import Check, Handler
@@ -28,15 +31,18 @@ from contrailmq.net.server import Server
 from contrailmq.net.tls import ServerTls, client_context
 from contrailmq.net.tls_settings import TlsSettings
 from contrailmq.protocol.acl import signed
+from contrailmq.protocol.bodies.route import ClusterInfo
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.names import TRACE_TOPIC
 from contrailmq.security.accounts import Accounts
-from contrailmq.security.addresses import AddressPatterns, is_address, patterns_of
+from contrailmq.security.addresses import patterns_of
 from contrailmq.security.audit import Audit
 from contrailmq.security.files import AccountFiles
 from contrailmq.security.guard import Guard
 from contrailmq.security.tokens import Tokens
+
+ASK_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +101,15 @@ class Defences:
             )
         return ReplicaNetwork(AsyncioNetwork(client_tls=client_context(tls)), self.tls, clock=clock)
 
-    def guard_replicas(self, primary: Primary, own: Iterable[str], clock: Clock) -> None:
-        """Let only those have the log who may; ``own`` are addresses of this machine."""
+    def guard_replicas(self, primary: Primary, parts: Parts) -> ReplicaDoor:
+        """Let only those have the log who may."""
         patterns = patterns_of(primary.settings.allowed)
-        if patterns is None and self.access is not None:
-            numbers = {host for host in own if is_address(host)}
-            patterns = AddressPatterns(sorted({"127.0.0.*", "::1", *numbers}))
-        door = ReplicaDoor(patterns, clock=clock)
+        members = None if self.access is None else partial(replica_hosts, parts)
+        door = ReplicaDoor(patterns, clock=parts.clock, members=members)
         if self.access is not None:
             door.on_refusal = self.access.audit.handshake_failed
         primary.admits = lambda link: door.admits(link.peer, link.session)
+        return door
 
     def start(self, clock: Clock, on_change: Callable[[], None]) -> None:
         """Read accounts and certificates; raises ConfigError. ``on_change``: accounts changed."""
@@ -134,6 +139,21 @@ class Defences:
             self.tls.look(always=True)
         if self.access is not None:
             self.access.accounts.look()
+
+
+async def replica_hosts(parts: Parts) -> set[str]:
+    """The hosts of this broker's replicas, as its name servers know them."""
+    found: set[str] = set()
+    for address in parts.registration.addresses:
+        request = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
+        with contextlib.suppress(NetworkError):
+            answer = await parts.client.call(address, request, timeout_s=ASK_S)
+            table = ClusterInfo.decode(answer.body).broker_addr_table
+            data = table.get(parts.identity.broker_name)
+            members = {} if data is None else data.broker_addrs
+            own = parts.identity.address
+            found |= {one.rpartition(":")[0] for one in members.values() if one != own}
+    return found
 
 
 class _Credentials(msgspec.Struct, rename="camel"):

@@ -1,8 +1,10 @@
 """The door of the HA port: who may connect as a replica, and TLS between brokers of ours.
 
 The original asks nobody: whoever reaches the port gets the log.  Here an address must be in
-``haAllowed``; with access control and no such list it must be this machine's own.  A replica that
-shows a certificate which the server has checked may come from anywhere.
+``haAllowed``.  With access control and no such list it must be the address of a replica that the
+name servers know; for an address that is new they are asked, and a replica that is refused
+meanwhile comes again.  One that shows a certificate which the server has checked may come from
+anywhere.
 
 With ``haTls`` the port serves TLS as ``tls.server.mode`` says, and replicas of ours speak it.  The
 first byte decides, so in permissive mode replicas of the original, which cannot, are served too.
@@ -13,10 +15,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from contrailmq.clock import Clock
+from contrailmq.errors import ContrailError
 from contrailmq.net.accepting import Factory, unlimited
 from contrailmq.net.front import Front, Porter
 from contrailmq.net.network import Listener, Network
@@ -30,29 +33,59 @@ log = logging.getLogger(__name__)
 IDLE_S: Final = 20.0
 WAITING_MAX: Final = 256
 NOISE_MS: Final = 60_000
+ASK_S: Final = 1.0
 
 
 class ReplicaDoor:
-    """Decides who may be a replica; ``on_refusal`` is told of each who may not."""
+    """Decides who may be a replica; ``on_refusal`` is told of each who may not.
 
-    def __init__(self, allowed: AddressPatterns | None, *, clock: Clock) -> None:
+    ``members`` asks for the hosts of the replicas that are known.  Without it and without
+    ``allowed`` everybody may.
+    """
+
+    def __init__(
+        self,
+        allowed: AddressPatterns | None,
+        *,
+        clock: Clock,
+        members: Callable[[], Awaitable[set[str]]] | None = None,
+    ) -> None:
         self._allowed = allowed
+        self._members = members
+        self._hosts: set[str] = set()
+        self._is_wanted = asyncio.Event()
         self._noise = Noise(clock, interval_ms=NOISE_MS)
         self.on_refusal: Callable[[str, str], None] = lambda peer, reason: None
 
     def admits(self, peer: str, session: ssl.SSLObject | None) -> bool:
         """Whether a peer may have the log."""
         host = peer.rpartition(":")[0]
-        if self._allowed is None or self._allowed.matches(host):
+        if self._allowed is None:
+            if self._members is None or host in self._hosts:
+                return True
+            self._is_wanted.set()
+        elif self._allowed.matches(host):
             return True
         if session is not None and names_of(session.getpeercert()):
             return True
-        reason = "no replica may come from there (haAllowed)"
+        reason = "no replica is known there (haAllowed)"
         self.on_refusal(peer, reason)
         held_back = self._noise.held_back(host)
         if held_back is not None:
             log.warning("replica refused: peer=%s reason=%s similar=%s", peer, reason, held_back)
         return False
+
+    async def run(self) -> None:
+        """Ask for the replicas when one comes that is not known, until cancelled."""
+        while self._members is not None:
+            await self._is_wanted.wait()
+            self._is_wanted.clear()
+            try:
+                self._hosts = await self._members()
+            except ContrailError as error:
+                log.warning("replicas cannot be asked for: error=%s", error)
+            await asyncio.sleep(ASK_S)
+        await asyncio.get_running_loop().create_future()
 
 
 class ReplicaNetwork:
