@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -15,8 +16,12 @@ import pytest
 from contrailmq.clock import SystemClock
 from contrailmq.errors import NoRoute
 from contrailmq.pipelines.courier import Courier
+from contrailmq.protocol.codes import RequestCode
+from contrailmq.protocol.command import Command
+from contrailmq.protocol.headers.topic import DeleteTopicRequest
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import message_schema
+from contrailmq.spark.loss import MessagesLost
 from contrailmq.spark.options import sink_options, source_options
 from contrailmq.spark.reader import TopicReader
 from contrailmq.spark.sink import ROUTE_PATIENCE_S, write_rows
@@ -102,6 +107,40 @@ def test_a_stream_waits_for_what_it_has_seen(alone: ClusterThread) -> None:
     with _outage(alone):  # tasks of a batch that was planned before
         assert len(_rows(reader, reader.partitions(start, end))) == COUNT
     reader.stop()
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_a_topic_that_was_deleted_and_made_again_is_noticed(
+    alone: ClusterThread, tolerant: bool
+) -> None:
+    """Although it has more messages than were read of the old one."""
+    given = _options(alone, startingOffsets="earliest", failOnDataLoss=str(not tolerant).lower())
+    reader = TopicStreamReader(given, message_schema())
+    every = reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, every)
+    _delete(alone, "orders")
+    alone.create_topic("orders", queues=2)
+    send(alone.name_servers, "orders", range(5000, 5000 + 2 * COUNT))
+    if not tolerant:
+        with pytest.raises(MessagesLost, match="the topic was deleted and made again"):
+            reader.latestOffset(end, every)
+    else:
+        found = []
+        while (following := reader.latestOffset(end, every)) != end:
+            found += _rows(reader, reader.partitions(end, following))
+            end = following
+        numbers = sorted(json.loads(row["body"])["n"] for row in found)
+        assert numbers == list(range(5000, 5000 + 2 * COUNT))
+    reader.stop()
+
+
+def _delete(cluster: ClusterThread, topic: str) -> None:
+    header = DeleteTopicRequest(topic=topic)
+    with closing(Brokers(_options(cluster).access)) as brokers:
+        for address in cluster.addresses:
+            request = Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, header)
+            assert brokers.wire(address).call(request).code == 0
 
 
 def test_a_query_that_begins_says_at_once_that_there_is_no_such_topic(

@@ -47,21 +47,21 @@ def offset_of(to: Offsets, begun: Offsets | None = None) -> Offset:
     """An offset to write down; ``begun`` is where queues that are new in it begin."""
     found: Offset = {"v": VERSION}
     if begun:
-        found["from"] = _nested(begun)
-    found["to"] = _nested(to)
+        found["from"] = nested(begun)
+    found["to"] = nested(to)
     return found
 
 
 def reached(offset: Offset) -> dict[MessageQueue, int]:
     """How far each queue has been read at an offset; empty for a symbol."""
-    return _flat(_checked(offset).get("to", {}))
+    return flat(_checked(offset).get("to", {}))
 
 
 def ranges(start: Offset, end: Offset) -> list[QueueRange]:
     """What the batch between two offsets reads, sorted by queue."""
-    before, begun = reached(start), _flat(_checked(end).get("from", {}))
+    before, begun = reached(start), flat(_checked(end).get("from", {}))
     if "to" in start:
-        begun = {**begun, **_flat(end.get("first", {}))}
+        begun = {**begun, **flat(end.get("first", {}))}
     found = []
     for queue, until in sorted(reached(end).items()):
         since = before.get(queue, begun.get(queue, until))
@@ -72,7 +72,7 @@ def ranges(start: Offset, end: Offset) -> list[QueueRange]:
 
 def floating(end: Offset, first: Offsets) -> Offset:
     """An end offset for whatever start: queues that the start has not begin at their ``first``."""
-    return {**end, "first": _nested(first)}
+    return {**end, "first": nested(first)}
 
 
 def cut(end: Offset, tasks: int) -> Offset:
@@ -188,7 +188,8 @@ def _checked(offset: Offset) -> Offset:
     return offset
 
 
-def _nested(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
+def nested(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
+    """Numbers of queues by topic, broker and queue id."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for queue, offset in sorted(offsets.items()):
         by_broker = found.setdefault(queue.topic, {})
@@ -196,10 +197,11 @@ def _nested(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str
     return found
 
 
-def _flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[MessageQueue, int]:
+def flat(by_topic: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[MessageQueue, int]:
+    """The numbers of queues that ``nested`` wrote."""
     return {
         MessageQueue(topic, broker, int(queue_id)): int(offset)
-        for topic, brokers in nested.items()
+        for topic, brokers in by_topic.items()
         for broker, offsets in brokers.items()
         for queue_id, offset in offsets.items()
     }

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from contrailmq.errors import ContrailError
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark import journal
+from contrailmq.spark import journal, marks
 from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import check_schema
 from contrailmq.spark.journal import Advance, Limit, Offset
@@ -49,8 +49,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._place = options.starting or _LATEST
-        losses = Losses(fail=options.fail_on_data_loss)
-        self._advance = Advance(self._place, group=options.group, losses=losses)
+        self._losses = Losses(fail=options.fail_on_data_loss)
+        self._advance = Advance(self._place, group=options.group, losses=self._losses)
         self._target: dict[MessageQueue, int] | None = None
         self._told: dict[MessageQueue, int] = {}
         self._open: Brokers | None = None
@@ -94,9 +94,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 target=self._target,
                 is_blind=is_blind,
             )
+            if end == start:
+                return end
+            group, losses = self._options.pull_group, self._losses
+            begins = marks.replaced(start, end, self._brokers, group=group, losses=losses)
+            if begins:  # read from there on with the next batch
+                end["to"] = journal.nested({**journal.reached(end), **begins})
+            end = marks.marked(start, end, self._brokers, group)
             if is_blind:
                 return journal.floating(end, self._brokers.first_offsets(queues))
-            return end if end == start else journal.cut(end, self._tasks(start, end))
+            return journal.cut(end, self._tasks(start, end))
 
         end = self._brokers.patiently(find)
         self._memory.note(end)
