@@ -38,6 +38,11 @@ interop: $(READY) ## tests against the Java system (Java 17, Maven) and the Go, 
 	@scripts/prepare interop
 	$(PY) -m pytest -q -m interop -n 2 tests/interop $(ARGS)
 
+.PHONY: browser
+browser: $(READY) ## tests of the console in Chromium, with an accessibility scan (npm; Debian's chromium)
+	@scripts/prepare browser
+	$(PY) -m pytest -q -n 0 -m browser tests/browser $(ARGS)
+
 .PHONY: spark
 spark: $(READY) $(STAMPS)/spark ## tests of the Spark connector (Java 17; with Maven also against Java brokers)
 	$(PY) -m pytest -q -m "spark$$(scripts/need --quiet maven || echo ' and not interop')" tests $(ARGS)

@@ -17,7 +17,7 @@ from testkit.builds import IS_PLAIN, NATIVE
 from testkit.leaks import left_since, residue
 
 # These start processes and threads that outlive one test on purpose.
-OUTLIVING = ("interop", "spark")
+OUTLIVING = ("interop", "spark", "browser")
 
 # The same examples in every run, so that a failure comes from a change and anybody can repeat it.
 # To look for new ones: pytest --hypothesis-profile=explore tests/property

@@ -233,23 +233,23 @@ async def _serve(options: argparse.Namespace) -> None:
     serve = _many if options.brokers > 1 else _one
     if options.replicas > 1:
         serve = _replicated
-    async with (
-        serve(conf, options, kv_path) as told,
-        console_beside(options, told, tls=conf.tls, acl=conf.broker.acl_enable) as console,
-    ):
+    async with serve(conf, options, kv_path) as told:
         took_s = (clock.monotonic_ms() - began_ms) / 1000
         sys.stdout.write(
             f"contrail is up: {told}; ready in {took_s:.2f} s; "
             f"stop it with Ctrl-C or kill {os.getpid()}\n"
         )
-        sys.stdout.write(console)
         if secured is not None:
             sys.stdout.write(secured.told(told.split(",")[0].removeprefix("name server ")))
         sys.stdout.flush()
-        warn(conf, options)
-        gc.collect()
-        gc.freeze()
-        await stop.wait()
+        acl = conf.broker.acl_enable
+        async with console_beside(options, told, tls=conf.tls, acl=acl) as console:
+            sys.stdout.write(console)
+            sys.stdout.flush()
+            warn(conf, options)
+            gc.collect()
+            gc.freeze()
+            await stop.wait()
 
 
 @asynccontextmanager

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import Route
 
 from contrailmq.client.settings import ClientSettings
 from contrailmq.clock import SystemClock
@@ -27,7 +26,7 @@ from contrailmq.console import (
 from contrailmq.console.actions import Actions
 from contrailmq.console.desk import DeskMaker
 from contrailmq.console.guard import Guard
-from contrailmq.console.pages import STATIC, Pages
+from contrailmq.console.pages import Pages, Statics
 from contrailmq.console.sessions import Sessions
 from contrailmq.console.settings import ConsoleSettings
 from contrailmq.console.web import Handler, answer, guarded
@@ -83,26 +82,23 @@ class Console:
 
     def _application(self, sessions: Sessions) -> Starlette:
         pages = Pages(self._settings, sessions, cluster=self._name_servers)
-        actions = Actions(self._settings)
+        actions, statics = Actions(self._settings), Statics()
         routes = [Route(path, guarded(handler)) for path, handler in READS.items()]
         routes += [
             Route("/api/act/{action}", guarded(actions.act), methods=["POST"]),
             Route("/login", pages.login, methods=["GET", "POST"]),
             Route("/logout", pages.logout, methods=["POST"]),
-            Route("/favicon.svg", _icon),
+            Route("/favicon.svg", statics.file),
+            Route("/static/{path:path}", statics.file),
         ]
         routes += [Route(path, pages.shell) for path in SHELLS]
         app = Starlette(
-            routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
+            routes=routes,
             middleware=[Middleware(Guard, settings=self._settings, sessions=sessions)],
             exception_handlers={404: _unknown},
         )
         app.state.sessions = sessions
         return app
-
-
-async def _icon(request: Request) -> Response:
-    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

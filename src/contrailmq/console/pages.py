@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ NAVIGATION: Final = (
     ("/settings", "Settings", "settings"),
     ("/accounts", "Accounts", "accounts"),
 )
+TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 FORM_SIZE_MAX: Final = 8192
 
 
@@ -102,6 +104,29 @@ class Pages:
         found = Response(status_code=204)
         found.delete_cookie(COOKIE)
         return found
+
+
+class Statics:
+    """Scripts, styles and the icon, read once: no thread and no disk in the broker's process."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[bytes, str, str]] = {}
+        for path in sorted(STATIC.rglob("*")):
+            if path.suffix in TYPES:
+                body = path.read_bytes()
+                mark = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+                self._files[path.relative_to(STATIC).as_posix()] = (body, TYPES[path.suffix], mark)
+
+    async def file(self, request: Request) -> Response:
+        """One file; browsers ask each time whether it has changed."""
+        found = self._files.get(request.path_params.get("path", "icon.svg"))
+        if found is None:
+            return Response(status_code=404)
+        body, kind, mark = found
+        headers = {"etag": mark, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == mark:
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type=kind, headers=headers)
 
 
 @cache

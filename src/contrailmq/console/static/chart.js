@@ -42,7 +42,8 @@ export function chart(title, series, { format = String } = {}) {
       area.append(text);
     }
     for (const ms of ticks(begin, end, width)) {
-      const text = svg("text", { x: scale.x(ms), y: HEIGHT - 4, "text-anchor": "middle" });
+      const x = scale.x(ms);
+      const text = svg("text", { x, y: HEIGHT - 4, "text-anchor": x > width - 24 ? "end" : "middle" });
       text.textContent = clock(ms).slice(0, 5);
       area.append(text);
     }

@@ -12,7 +12,7 @@ export async function createTopic(preset = {}) {
   const isNew = !preset.topic;
   const fields = await ask(isNew ? "Create a topic" : `Change ${preset.topic}`, h(".stack", {},
     h("p.quiet", {}, "On every master of the cluster."),
-    field("Name", h("input", { name: "topic", required: true, value: preset.topic ?? "", readonly: !isNew, pattern: "[%|a-zA-Z0-9_\\-]+", title: "letters, digits, % | _ -" })),
+    field("Name", h("input", { name: "topic", required: true, value: preset.topic ?? "", readonly: !isNew, title: "letters, digits, % | _ -" })),
     field("Queues per broker", h("input", { name: "queues", type: "number", min: 1, max: 1024, value: preset.queues ?? 8 })),
     field("Permission", h("select", { name: "perm" }, [[6, "read and write"], [4, "read only"], [2, "write only"]].map(([v, t]) => h("option", { value: v, selected: v === preset.perm }, t)))),
     isNew ? field("Message type (5.x)", h("select", { name: "kind" }, kinds.map((k) => h("option", { value: k }, k || "any")))) : null), { yes: isNew ? "Create" : "Change" });
