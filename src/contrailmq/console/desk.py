@@ -35,7 +35,7 @@ IDLE_PULSE_S: Final = 10.0
 FORGOTTEN_S: Final = 3600.0
 DOCTOR_S: Final = 60.0
 CRAWL: Final = 200  # topics per second whose bounds are fetched in the background
-STUCK_TABLES: Final = 3
+STUCK_S: Final = 30.0  # consumers commit every five seconds
 GROUP_SERIES_MAX: Final = 200
 FINDINGS_MAX: Final = 50
 
@@ -52,7 +52,7 @@ class Desk:
         self._findings: list[Finding] = []
         self._seen_ms = admin.world.clock.monotonic_ms()
         self._wake = asyncio.Event()
-        self._still: dict[str, tuple[int, int]] = {}  # group: committed in all, tables it stayed so
+        self._still: dict[str, tuple[int, int]] = {}  # group: committed in all, since when (ms)
 
     def touch(self) -> None:
         """A visitor looks: what is shown is kept fresh for a while."""
@@ -125,18 +125,21 @@ class Desk:
         self.history.add("lag", now, total)
 
     def _watch_groups(self) -> None:
-        """Count for how many tables in a row each group has not moved."""
+        """Note since when each group has not moved."""
         before, self._still = self._still, {}
+        now = self._now()
         for group in self.view.groups.values():
             done = sum(sum(queues.values()) for queues in group.committed.values())
-            then, rounds = before.get(group.name, (-1, 0))
-            self._still[group.name] = (done, rounds + 1 if done == then else 0)
+            then, since = before.get(group.name, (-1, now))
+            self._still[group.name] = (done, since if done == then else now)
 
     def is_stuck(self, group: str) -> bool:
-        """Whether a group has messages before it and has not moved for three tables."""
+        """Whether a group has messages before it and has not moved for a while."""
         found = self.view.groups.get(group)
-        rounds = self._still.get(group, (0, 0))[1]
-        return found is not None and rounds >= STUCK_TABLES and bool(self.view.lag(found))
+        if found is None or group not in self._still:
+            return False
+        still_s = (self._now() - self._still[group][1]) / 1000
+        return still_s >= STUCK_S and bool(self.view.lag(found))
 
     def findings(self) -> list[Finding]:
         """What is wrong: the doctor's look at servers, and groups that do not move."""
