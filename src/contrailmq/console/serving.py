@@ -19,6 +19,7 @@ from contrailmq.usage import listen_fault
 
 log = logging.getLogger(__name__)
 
+BACKLOG: Final = 128
 STOP_S: Final = 2.0
 EXTRA: Final = ("starlette", "uvicorn", "jinja2")
 
@@ -35,6 +36,7 @@ def listen(settings: ConsoleSettings) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((settings.host, settings.port))
+        found.listen(BACKLOG)
     except OSError as error:
         found.close()
         option = "--console-port" if error.errno == errno.EADDRINUSE else "--host"
