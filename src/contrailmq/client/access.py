@@ -79,6 +79,24 @@ def name_server_list(given: str | Sequence[str] | None) -> list[str]:
     """Addresses as given, or else those of ``NAMESRV_ADDR``; ``;`` and ``,`` separate."""
     if given is None:
         given = os.environ.get(NAME_SERVERS_VARIABLE, "")
+    return _addresses(given, "name server", "127.0.0.1:9876")
+
+
+def places(
+    name_servers: str | Sequence[str] | None, endpoints: str | Sequence[str] | None
+) -> list[str]:
+    """Where a client begins: the gRPC ports it was given, else name servers."""
+    if endpoints is None:
+        return name_server_list(name_servers)
+    if name_servers is not None:
+        raise ClientError("name_servers and endpoints are both given; give one of them")
+    found = _addresses(endpoints, "endpoint", "127.0.0.1:8081")
+    if not found:
+        raise ClientError("endpoints is empty; give the gRPC port, for example 127.0.0.1:8081")
+    return found
+
+
+def _addresses(given: str | Sequence[str], kind: str, example: str) -> list[str]:
     parts = [given] if isinstance(given, str) else list(given)
     addresses = [address.strip() for part in parts for address in part.replace(",", ";").split(";")]
     found = list(dict.fromkeys(address for address in addresses if address))
@@ -86,5 +104,5 @@ def name_server_list(given: str | Sequence[str] | None) -> list[str]:
         try:
             split_address(address)
         except ValueError as error:
-            raise ClientError(f"name server {error}, for example 127.0.0.1:9876") from None
+            raise ClientError(f"{kind} {error}, for example {example}") from None
     return found

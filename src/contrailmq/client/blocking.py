@@ -28,9 +28,10 @@ class Producer(Bridge):
 
     def __init__(
         self,
-        group: str,
+        group: str = "",
         *,
         name_servers: str | Sequence[str] | None = None,
+        endpoints: str | Sequence[str] | None = None,
         check: Callable[[ReceivedMessage], Verdict] | None = None,
         settings: ProducerSettings | None = None,
         client: ClientSettings | None = None,
@@ -41,6 +42,7 @@ class Producer(Bridge):
             lambda: asynchronous.Producer(
                 group,
                 name_servers=name_servers,
+                endpoints=endpoints,
                 check=_in_a_thread(check),
                 settings=settings,
                 client=client,

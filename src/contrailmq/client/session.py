@@ -16,10 +16,10 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from contrailmq.client import routes
-from contrailmq.client.access import name_server_list
+from contrailmq.client.access import name_server_list, places
 from contrailmq.client.acl import sign
 from contrailmq.client.crew import Crew
 from contrailmq.client.name_servers import NameServers, discover
@@ -43,6 +43,30 @@ _DISCOVERY_FIRST_S: Final = 10.0
 _UNREGISTER_TIMEOUT_S: Final = 3.0
 
 
+class Remote(Protocol):
+    """What carries requests to addresses: remoting, or a bridge to gRPC."""
+
+    async def call(self, address: str, command: Command, *, timeout_s: float) -> Command:
+        """The answer, whatever its code; raises a NetworkError."""
+        ...
+
+    async def oneway(self, address: str, command: Command, *, timeout_s: float) -> None:
+        """Send a request nobody answers."""
+        ...
+
+    def find_connection(self, address: str) -> Connection | None:
+        """The open connection to an address, if there is one now."""
+        ...
+
+    def drop(self, address: str, reason: str) -> None:
+        """Close the connection to an address."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...
+
+
 class Session:
     """Connections, routes and heartbeats of one member."""
 
@@ -54,6 +78,7 @@ class Session:
         settings: ClientSettings,
         world: World,
         stable_id: bool = False,
+        endpoints: str | Sequence[str] | None = None,
     ) -> None:
         self.settings = settings
         self.world = world
@@ -61,8 +86,9 @@ class Session:
         self.crew = Crew(name)
         self.versions: dict[str, int] = {}  # what each broker's last heartbeat answer spoke
         self._handlers: dict[int, Handler] = {}
-        self._remoting: RemotingClient | None = None
-        self._given = name_server_list(name_servers)
+        self._remoting: Remote | None = None
+        self._over_grpc = endpoints is not None
+        self._given = places(name_servers, endpoints)
         self._stable_id = stable_id
         self._beat: Callable[[], HeartbeatData | None] | None = None
         self._beat_again = asyncio.Event()
@@ -84,14 +110,18 @@ class Session:
             await self._discover()
         self.client_ip = self.client_ip or local_ip(self.name_servers.addresses)
         self.client_id = self._make_id()
-        self._remoting = RemotingClient(
-            self.settings.net,
-            handlers=self._handlers,
-            network=network_of(self.settings, self.world),
-            clock=self.world.clock,
-            rng=self.world.rng,
-            on_open=self._on_open,
-            lane=lane,
+        self._remoting = (
+            self._bridge()
+            if self._over_grpc
+            else RemotingClient(
+                self.settings.net,
+                handlers=self._handlers,
+                network=network_of(self.settings, self.world),
+                clock=self.world.clock,
+                rng=self.world.rng,
+                on_open=self._on_open,
+                lane=lane,
+            )
         )
         self.crew.start(self._keep_routes(), name="routes")
         self.crew.start(self._keep_alive(), name="heartbeats")
@@ -253,6 +283,19 @@ class Session:
             await self.ask(address, request, timeout_s=_UNREGISTER_TIMEOUT_S)
         except ContrailError as error:
             log.info("not unregistered broker=%s error=%s", address, error)
+
+    def _bridge(self) -> Remote:
+        from contrailmq.client.over_grpc.bridge import ALPN, GrpcBridge  # others need none of it
+
+        settings, world = self.settings, self.world
+        return GrpcBridge(
+            client_id=self.client_id,
+            handlers=self._handlers,
+            network=network_of(settings, world, alpn=ALPN),
+            clock=world.clock,
+            rng=world.rng,
+            credentials=settings.credentials,
+        )
 
     # -- identity and discovery
 

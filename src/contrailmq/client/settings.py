@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -136,8 +137,14 @@ class World:
     """The source of random choices."""
 
 
-def network_of(settings: ClientSettings, world: World) -> Network:
-    """Return where the connections of a client come from: the world's network, or TLS over it."""
+def network_of(settings: ClientSettings, world: World, *, alpn: Sequence[str] = ()) -> Network:
+    """Return where the connections of a client come from: the world's network, or TLS over it.
+
+    ``alpn`` names the protocols that are spoken over TLS.
+    """
     if settings.tls is None:
         return world.network
-    return AsyncioNetwork(client_tls=settings.tls.context())
+    context = settings.tls.context()
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    return AsyncioNetwork(client_tls=context)

@@ -27,6 +27,7 @@ class PopMember:
         topics: Topics,
         *,
         name_servers: str | Sequence[str] | None,
+        endpoints: str | Sequence[str] | None,
         start_from: str,
         client: ClientSettings | None,
         world: World | None,
@@ -43,7 +44,11 @@ class PopMember:
             topics, namespace=client.namespace, version_ms=world.clock.now_ms()
         )
         self.session = Session(
-            f"pop consumer {group}", name_servers=name_servers, settings=client, world=world
+            f"pop consumer {group}",
+            name_servers=name_servers,
+            settings=client,
+            world=world,
+            endpoints=endpoints,
         )
         self.pops = Pops(
             self.session,

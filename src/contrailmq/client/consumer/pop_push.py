@@ -51,6 +51,7 @@ class PopConsumer:
         *,
         topics: Topics,
         name_servers: str | Sequence[str] | None = None,
+        endpoints: str | Sequence[str] | None = None,
         start_from: str = "first",
         handler: PopHandler | None = None,
         workers: int = 20,
@@ -68,7 +69,8 @@ class PopConsumer:
             raise ClientError(f"workers is {workers} and prefetch {prefetch}, each at least 1")
         self._member = PopMember(
             group, topics,
-            name_servers=name_servers, start_from=start_from, client=client, world=world, kind=kind,
+            name_servers=name_servers, endpoints=endpoints, start_from=start_from,
+            client=client, world=world, kind=kind,
         )  # fmt: skip
         self._handler = handler
         self._workers = workers

@@ -37,6 +37,7 @@ class SimpleConsumer:
         *,
         topics: Topics,
         name_servers: str | Sequence[str] | None = None,
+        endpoints: str | Sequence[str] | None = None,
         start_from: str = "first",
         invisible_s: float = 30.0,
         client: ClientSettings | None = None,
@@ -46,7 +47,8 @@ class SimpleConsumer:
         check_pop(1, invisible_s)
         self._member = PopMember(
             group, topics,
-            name_servers=name_servers, start_from=start_from, client=client, world=world, kind=kind,
+            name_servers=name_servers, endpoints=endpoints, start_from=start_from,
+            client=client, world=world, kind=kind,
         )  # fmt: skip
         self._invisible_s = invisible_s
         self._crew = Crew(f"simple consumer {group}")

@@ -14,7 +14,7 @@ import os
 from collections.abc import Coroutine, Sequence
 from ipaddress import ip_address
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from contrailmq.client.crew import to_the_end
 from contrailmq.client.message import Message, Receipt, ReceivedMessage
@@ -49,31 +49,43 @@ from contrailmq.protocol.recall import read_handle
 
 log = logging.getLogger(__name__)
 
+GRPC_GROUP: Final = "grpc-producer"  # the service knows producers by their topics
+
 
 class Producer:
     """Sends messages for one group.
 
     ``group`` names the application; brokers ask any producer of the group how a transaction
     ended.  ``check`` answers that.  Use it as ``async with Producer(...) as producer``.
+
+    Where only a gRPC port is reachable, give ``endpoints="host:8081"`` in place of name servers;
+    a group need not be named then.
     """
 
     def __init__(
         self,
-        group: str,
+        group: str = "",
         *,
         name_servers: str | Sequence[str] | None = None,
+        endpoints: str | Sequence[str] | None = None,
         check: Check | None = None,
         settings: ProducerSettings | None = None,
         client: ClientSettings | None = None,
         world: World | None = None,
     ) -> None:
+        if endpoints is not None and not group:
+            group = GRPC_GROUP
         check_group(group)
         self._settings = settings or ProducerSettings()
         self._world = world or World()
         client = client or ClientSettings()
         self.group = wrap(client.namespace, group)
         self._session = Session(
-            f"producer {group}", name_servers=name_servers, settings=client, world=self._world
+            f"producer {group}",
+            name_servers=name_servers,
+            settings=client,
+            world=self._world,
+            endpoints=endpoints,
         )
         self._budget = Budget(
             size_max=self._settings.in_flight_size_max, count_max=self._settings.in_flight_count_max

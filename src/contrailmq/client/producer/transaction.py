@@ -161,7 +161,7 @@ class Checker:
 
     def __init__(self, session: Session, group: str, check: Check | None) -> None:
         self._session = session
-        self._group = group
+        self.group = self._group = group
         self._check = check
         self.on_end: OnEnd | None = None
 

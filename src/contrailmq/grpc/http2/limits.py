@@ -30,6 +30,7 @@ class Http2Limits:
     stall_s: float = 30.0
     write_high_size: int = 1024 * 1024
     write_size_max: int = 64 * 1024 * 1024
+    memory_size_max: int = 192 * 1024 * 1024
     connections_max: int = 50_000
     backlog: int = 1024
     drain_s: float = 0.5

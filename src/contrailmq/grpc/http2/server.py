@@ -26,7 +26,7 @@ class GrpcServer:
 
     A method that is not in ``methods`` is UNIMPLEMENTED.  With ``tls`` each connection may speak
     TLS or plain text, as its first byte says.  Servers of one process share ``descriptors`` and
-    ``budget``.
+    ``budget``; without one this server has its own.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class GrpcServer:
         proxies: Hosts | None = None,
     ) -> None:
         self.limits = limits
-        self.budget = budget
+        self.budget: MemoryBudget | None = budget or MemoryBudget(limits.memory_size_max)
         self.view = memoryview(bytearray(READ_SIZE))  # every read is handled before the next
         self.unary: dict[str, Any] = {}
         self.streaming: dict[str, Any] = {}
@@ -119,6 +119,8 @@ class GrpcServer:
                 for connection in left:
                     connection.abort("closing down")
                 await asyncio.wait(waits)
+        if self.budget is not None:
+            self.budget.close()
         if self._listener is not None:
             await self._listener.wait_closed()
 
