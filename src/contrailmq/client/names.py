@@ -19,6 +19,8 @@ from contrailmq.protocol.names import (
     topic_fault,
 )
 
+GRPC_PRODUCER_GROUP = "grpc-producer"
+
 
 def check_topic(topic: str, *, for_sending: bool = False) -> None:
     """Raise unless the name can be a topic's (and, for sending, is open to users)."""
@@ -36,6 +38,14 @@ def check_group(group: str) -> None:
         raise ClientError(f"group {group!r} cannot be used: {fault}")
     if group in (DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP):
         raise ClientError(f"group {group!r} is reserved; name it after the application")
+
+
+def producer_group(group: str, endpoints: object) -> str:
+    """The group of a producer, checked; gRPC knows producers by topics and needs none."""
+    if endpoints is not None and not group:
+        return GRPC_PRODUCER_GROUP
+    check_group(group)
+    return group
 
 
 def wrap(namespace: str, name: str) -> str:

@@ -3,7 +3,7 @@ import cython
 from contrailmq._native cimport raw
 
 cdef int _DATA, _HEADERS, _RESET, _WINDOW_UPDATE, _END_STREAM, _END_HEADERS
-cdef Py_ssize_t _HEAD_SIZE, _PREFIX_SIZE
+cdef Py_ssize_t _HEAD_SIZE, _PREFIX_SIZE, _ID_AT
 cdef bytes _OK, _TYPE_ENTERS, _TYPE_PLAIN, _STATUS_ENTERS, _STATUS_PLAIN, _NEWEST, _SECOND, _NO_TABLE
 
 

@@ -21,6 +21,7 @@ _END_HEADERS = 4
 
 _HEAD_SIZE = 9
 _PREFIX_SIZE = 5
+_ID_AT = 5
 
 _OK = b"\x88"  # :status 200
 _TYPE_ENTERS = b"\x5f\x10application/grpc"  # content-type is 31 of the static table
@@ -128,7 +129,7 @@ class FrameOut:
         head = raw.at_address(self._head)
         raw.put_u32(head, 0, size << 8 | kind)
         head[4] = flags
-        raw.put_u32(head, 5, number)
+        raw.put_u32(head, _ID_AT, number)
         self.out += self._head
 
     def _touch(self) -> None:

@@ -2,7 +2,7 @@ import cython
 
 from contrailmq._native cimport raw
 
-cdef int _FIELD_EXTRA, _NUMBER_MAX
+cdef int _FIELD_EXTRA, _NUMBER_MAX, _SHIFT_MAX, _HIGH_BIT, _SIZE_BITS, _SIZE_MARK, _SLACK
 cdef int _REGULAR, _BAD, _METHOD, _SCHEME, _PATH, _AUTHORITY, _STATUS
 cdef dict _PSEUDO
 cdef frozenset _FORBIDDEN, _NAME_LETTERS

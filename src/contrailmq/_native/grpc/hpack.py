@@ -18,6 +18,11 @@ from contrailmq.errors import RemoteProtocolError
 
 _FIELD_EXTRA = 32
 _NUMBER_MAX = 1 << 28
+_SHIFT_MAX = 21  # of a number's last byte
+_HIGH_BIT = 0x80
+_SIZE_BITS = 0xE0
+_SIZE_MARK = 0x20
+_SLACK = 64  # entries that were evicted and still take room
 
 _REGULAR = 0
 _BAD = 1
@@ -138,7 +143,7 @@ class HeaderDecoder:
             byte = self._data[self._at]
             if byte & 0x80:
                 field = self._entry(self._number(7))
-            elif byte & 0xE0 == 0x20:
+            elif byte & _SIZE_BITS == _SIZE_MARK:
                 if not is_first:
                     raise HpackError("a table size after a field; it must come first")
                 self._resize(self._number(5))
@@ -192,13 +197,13 @@ class HeaderDecoder:
             return value
         shift = 0
         while True:
-            if self._at >= self._end or shift > 21:
+            if self._at >= self._end or shift > _SHIFT_MAX:
                 raise HpackError("a number is cut short, or above 2^28")
             byte = self._data[self._at]
             self._at += 1
             value += (byte & 0x7F) << shift
             shift += 7
-            if byte < 0x80:
+            if byte < _HIGH_BIT:
                 if value > _NUMBER_MAX:
                     raise HpackError(f"number {value}, at most {_NUMBER_MAX}")
                 return value
@@ -231,7 +236,7 @@ class HeaderDecoder:
     def _text(self) -> str:
         if self._at >= self._end:
             raise HpackError("a text is cut short")
-        is_coded = self._data[self._at] >= 0x80
+        is_coded = self._data[self._at] >= _HIGH_BIT
         size = self._number(7)
         start = self._at
         if size > self._end - start:
@@ -281,7 +286,7 @@ class HeaderDecoder:
             self._table[self._first] = None
             self._first += 1
             self._size -= field.size
-        if self._first > 64 and self._first * 2 > len(self._table):
+        if self._first > _SLACK and self._first * 2 > len(self._table):
             del self._table[: self._first]
             self._first = 0
 

@@ -2,7 +2,7 @@ import cython
 
 from contrailmq._native cimport raw
 
-cdef int _VARINT, _FIXED64, _SIZED, _FIXED32
+cdef int _VARINT, _FIXED64, _SIZED, _FIXED32, _SHIFT_END, _HIGH_BIT, _WORD_BITS
 cdef object _FLOAT
 cdef unsigned long long _WORD, _POSITIVE
 

@@ -33,6 +33,9 @@ _FIXED32 = 5
 _FLOAT = struct.Struct("<f")
 _WORD = 0xFFFFFFFFFFFFFFFF
 _POSITIVE = 0x7FFFFFFFFFFFFFFF
+_SHIFT_END = 70  # of ten bytes
+_HIGH_BIT = 0x80
+_WORD_BITS = 64
 
 
 class FieldPlan:
@@ -164,11 +167,11 @@ class Reader:
         at = self.at
         result = 0
         shift = 0
-        while at < stop and shift < 70:
+        while at < stop and shift < _SHIFT_END:
             byte = data[at]
             at += 1
             result |= _shifted(byte & 0x7F, shift)
-            if byte < 0x80:
+            if byte < _HIGH_BIT:
                 self.at = at
                 return result
             shift += 7
@@ -195,7 +198,7 @@ class Reader:
 
 def _shifted(bits: int, shift: int) -> int:
     """Seven bits in their place of a 64-bit number; those beyond it are dropped."""
-    return (bits << shift) & _WORD if shift < 64 else 0
+    return (bits << shift) & _WORD if shift < _WORD_BITS else 0
 
 
 def _take(found: dict[str, Any], field: Any, reader: Any, end: int) -> None:
@@ -267,8 +270,8 @@ def _put_sized(out: bytearray, tag: bytes, data: Any) -> None:
 
 
 def _put_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
+    while value >= _HIGH_BIT:
+        out.append(value & 0x7F | _HIGH_BIT)
         value >>= 7
     out.append(value)
 

@@ -7,7 +7,7 @@ from contrailmq._native.grpc.streams cimport Streams
 
 cdef int _DATA, _HEADERS, _WINDOW_UPDATE, _CONTINUATION
 cdef int _END_STREAM, _END_HEADERS, _PADDED, _PRIORITY
-cdef Py_ssize_t _HEAD_SIZE, _PREFIX_SIZE, _FRAME_MAX
+cdef Py_ssize_t _HEAD_SIZE, _PREFIX_SIZE, _FRAME_MAX, _ID_AT, _PRIORITY_SIZE
 cdef int _FRAGMENTS_MAX, _MESSAGE_EXTRA, _STREAM_EXTRA, _CREDIT_LOW, _RESET_COST
 cdef long long _WINDOW_MAX
 

@@ -35,6 +35,8 @@ _PRIORITY = 32
 
 _HEAD_SIZE = 9
 _PREFIX_SIZE = 5
+_ID_AT = 5
+_PRIORITY_SIZE = 5
 _FRAME_MAX = 16384
 _FRAGMENTS_MAX = 32
 _WINDOW_MAX = 0x7FFFFFFF
@@ -112,7 +114,7 @@ class Session(Streams):
                 break
             kind = data[at + 3]
             flags = data[at + 4]
-            number = raw.get_u32(data, at + 5) & 0x7FFFFFFF
+            number = raw.get_u32(data, at + _ID_AT) & 0x7FFFFFFF
             at += _HEAD_SIZE
             if self._continuing != 0 and (kind != _CONTINUATION or number != self._continuing):
                 raise Http2Fault(
@@ -148,10 +150,10 @@ class Session(Streams):
             at += 1
         self._is_self_dependent = False
         if flags & _PRIORITY:
-            if end - at < 5:
+            if end - at < _PRIORITY_SIZE:
                 raise Http2Fault(faults.FRAME_SIZE_ERROR, "headers without their priority")
             self._is_self_dependent = raw.get_u32(self._data, at) & 0x7FFFFFFF == number
-            at += 5
+            at += _PRIORITY_SIZE
         if flags & _END_HEADERS:
             self._on_block(flags, number, at, end)
             return
@@ -325,7 +327,7 @@ class Session(Streams):
         start = 0
         have = len(buffer)
         while have - start >= _PREFIX_SIZE:
-            length = int.from_bytes(buffer[start + 1 : start + 5], "big")
+            length = int.from_bytes(buffer[start + 1 : start + _PREFIX_SIZE], "big")
             if buffer[start] != 0 or length > self._message_size_max:
                 self.host.unreadable(stream, buffer[start], length)
                 return

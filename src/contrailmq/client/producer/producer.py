@@ -14,11 +14,11 @@ import os
 from collections.abc import Coroutine, Sequence
 from ipaddress import ip_address
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from contrailmq.client.crew import to_the_end
 from contrailmq.client.message import Message, Receipt, ReceivedMessage
-from contrailmq.client.names import check_group, wrap
+from contrailmq.client.names import producer_group, wrap
 from contrailmq.client.producer.batching import Accumulator
 from contrailmq.client.producer.budget import Budget
 from contrailmq.client.producer.outgoing import Outgoing, Packer
@@ -49,17 +49,13 @@ from contrailmq.protocol.recall import read_handle
 
 log = logging.getLogger(__name__)
 
-GRPC_GROUP: Final = "grpc-producer"  # the service knows producers by their topics
-
 
 class Producer:
     """Sends messages for one group.
 
     ``group`` names the application; brokers ask any producer of the group how a transaction
-    ended.  ``check`` answers that.  Use it as ``async with Producer(...) as producer``.
-
-    Where only a gRPC port is reachable, give ``endpoints="host:8081"`` in place of name servers;
-    a group need not be named then.
+    ended.  ``check`` answers that.  Use it as ``async with Producer(...) as producer``.  With
+    ``endpoints="host:8081"`` in place of name servers it speaks gRPC and needs no group.
     """
 
     def __init__(
@@ -73,20 +69,15 @@ class Producer:
         client: ClientSettings | None = None,
         world: World | None = None,
     ) -> None:
-        if endpoints is not None and not group:
-            group = GRPC_GROUP
-        check_group(group)
+        group = producer_group(group, endpoints)
         self._settings = settings or ProducerSettings()
         self._world = world or World()
         client = client or ClientSettings()
         self.group = wrap(client.namespace, group)
         self._session = Session(
-            f"producer {group}",
-            name_servers=name_servers,
-            settings=client,
-            world=self._world,
-            endpoints=endpoints,
-        )
+            f"producer {group}", name_servers=name_servers, endpoints=endpoints,
+            settings=client, world=self._world,
+        )  # fmt: skip
         self._budget = Budget(
             size_max=self._settings.in_flight_size_max, count_max=self._settings.in_flight_count_max
         )
@@ -100,11 +91,9 @@ class Producer:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
+        self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         await self.aclose()
 
     async def start(self) -> None:

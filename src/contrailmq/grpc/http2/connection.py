@@ -337,7 +337,6 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def gone(self, stream: Stream) -> None:
         """Nobody waits for a stream any more."""
-        raise NotImplementedError
 
     @property
     def _look_s(self) -> float:
