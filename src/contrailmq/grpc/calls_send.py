@@ -24,12 +24,10 @@ from contrailmq.grpc.messages import (
     Source,
     StatusResponse,
 )
-from contrailmq.grpc.protobuf import codec_of, varint
 from contrailmq.protocol.names import is_retry_or_dlq
 
 MESSAGES_MAX: Final = 1024
 ENDED_MAX: Final = 10_000  # ends that are remembered, so that none is carried out twice
-_OK: Final = codec_of(StatusResponse).encode(StatusResponse(ok()))  # field 1 of both messages
 
 
 def check_type(topic: str, expected: str, actual: MessageType) -> None:
@@ -59,9 +57,7 @@ class SendCalls:
         topics = {message.topic.name for message in request.messages if message.topic is not None}
         return [Need(topic=topic, is_write=True) for topic in sorted(topics)]
 
-    def send(
-        self, context: Caller, request: SendMessageRequest
-    ) -> Soon[SendMessageResponse | bytes]:
+    def send(self, context: Caller, request: SendMessageRequest) -> Soon[SendMessageResponse]:
         """Store messages of one topic in one queue; answered at once if nothing is waited for."""
         messages = request.messages
         if not messages:
@@ -86,8 +82,6 @@ class SendCalls:
         ids = [message.message_id for message in out]
         if isinstance(sent, Awaitable):
             return _answer_later(ids, sent)
-        if len(sent) == 1 and sent[0].fault is None:
-            return stored(ids[0], sent[0])
         return _answer(ids, sent)
 
     def end_needs(self, request: EndTransactionRequest) -> list[Need]:
@@ -130,19 +124,6 @@ class SendCalls:
         check_type(topic, expected, MessageType.DELAY)
         message_id = await awaited(self._backend.recall(topic, request.recall_handle))
         return RecallMessageResponse(ok(), message_id)
-
-
-def stored(message_id: str, sent: Sent) -> bytes:
-    """The bytes of the answer to one message that is stored; the rest takes the codec's way."""
-    key, transaction = message_id.encode(), (sent.transaction_id or message_id).encode()
-    entry = _OK + b"\x12" + varint(len(key)) + key
-    entry += b"\x1a" + varint(len(transaction)) + transaction
-    if sent.queue_offset:
-        entry += b"\x20" + varint(sent.queue_offset)
-    if sent.recall_handle:
-        handle = sent.recall_handle.encode()
-        entry += b"\x2a" + varint(len(handle)) + handle
-    return _OK + b"\x12" + varint(len(entry)) + entry
 
 
 async def _answer_later(ids: list[str], sent: Awaitable[list[Sent]]) -> SendMessageResponse:

@@ -136,16 +136,16 @@ class Service:
         self,
         request_type: type[Q],
         answer_type: Callable[[m.Status], A],
-        serve: Callable[[Caller, Q], Soon[A | bytes]],
+        serve: Callable[[Caller, Q], Soon[A]],
         needs: Callable[[Q], list[Need]],
     ) -> Unary:
         decode = codec_of(request_type).decode
         access = self._access
 
         def encode(answer: Any) -> bytes:
-            return answer if isinstance(answer, bytes) else codec_of(type(answer)).encode(answer)
+            return codec_of(type(answer)).encode(answer)
 
-        async def later(answer: Awaitable[A | bytes]) -> bytes:
+        async def later(answer: Awaitable[A]) -> bytes:
             try:
                 return encode(await answer)
             except (GrpcError, CallGone):
