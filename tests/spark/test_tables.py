@@ -6,11 +6,13 @@ jars have to be there when Spark starts. For other Sparks there are none to test
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +21,11 @@ from typing import Any
 import pytest
 
 from contrailmq import blocking
+from contrailmq.errors import ConfigError
 from contrailmq.pipelines import restore
 from contrailmq.pipelines.places import Cluster
 from contrailmq.pipelines.tables import jars
-from contrailmq.pipelines.tables.bodies import JsonBodies
+from contrailmq.pipelines.tables.bodies import AvroBodies, JsonBodies, registry
 from contrailmq.pipelines.tables.lake import Table
 from contrailmq.pipelines.tables.run import layout, run
 from contrailmq.spark.cluster import Brokers
@@ -57,7 +60,7 @@ def lake(home: Path, spark_home: Path) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.jars.packages": ",".join(jars.packages(KIND, version())),
+        "spark.jars.packages": ",".join(jars.packages(KIND, version(), body="avro")),
         **jars.settings(KIND, root=str(home)),
     }
     with pytest.MonkeyPatch.context() as patch:
@@ -173,6 +176,44 @@ def test_json_becomes_columns_that_grow_and_bad_bodies_are_kept_apart(
     assert (_table(lake, out).count(), _table(lake, f"{out}_quarantine").count()) == (4, 3)
 
 
+class _Registry(http.server.BaseHTTPRequestHandler):
+    """Two schemas under the numbers 7 and 258."""
+
+    def do_GET(self) -> None:
+        fields = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
+        if self.path == "/schemas/ids/258":
+            fields.append({"name": "more", "type": "int"})
+        schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"schema": schema}).encode())
+
+    def log_message(self, *text: Any) -> None:
+        """Say nothing."""
+
+
+def test_avro_with_schemas_of_a_registry(lake: Any, cluster: ClusterThread, home: Path) -> None:
+    """Several schemas in one batch; what has no number or is no record is kept apart."""
+    cluster.create_topic("avro", queues=1)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Registry)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    old, new = b"\0" + (7).to_bytes(4, "big"), b"\0" + (258).to_bytes(4, "big")
+    _send(cluster, "avro", [old + b"\x02\x02a", new + b"\x04\x02b\x12", b"nothing", old + b"\xff"])
+    find = registry(f"http://127.0.0.1:{server.server_port}")
+    bodies = AvroBodies(None, registry=find, keep_body=False)
+    out = f"{home}/avro"
+    try:
+        report = _write(lake, cluster, out, topics=["avro"], bodies=bodies)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert report.facts["quarantine"] == {f"{out}_quarantine": 2}
+    rows = sorted((row["id"], row["name"], row["more"]) for row in _table(lake, out).collect())
+    assert rows == [(1, "a", None), (2, "b", 9)]
+    with pytest.raises(ConfigError, match="schema 9 cannot be had from the registry"):
+        find(9)
+
+
 def test_the_newest_row_per_key_stays(lake: Any, cluster: ClusterThread, home: Path) -> None:
     cluster.create_topic("state", queues=1)
     out = f"{home}/state"
@@ -188,6 +229,7 @@ def test_the_newest_row_per_key_stays(lake: Any, cluster: ClusterThread, home: P
 
 @pytest.mark.slow
 @pytest.mark.crash
+@pytest.mark.timeout(900)
 def test_a_killed_driver_loses_and_doubles_nothing(
     lake: Any, cluster: ClusterThread, home: Path, tmp_path: Path
 ) -> None:
@@ -208,7 +250,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(
             process = subprocess.Popen(
                 [*command, "--every", "0.1"], stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 150
+        deadline = time.monotonic() + 300
         while not offsets.is_dir() or len(list(offsets.glob("[0-9]*"))) < least:
             assert process.poll() is None, (tmp_path / "log").read_text()[-2000:]
             assert time.monotonic() < deadline, "it does not get on"
