@@ -12,9 +12,10 @@ from contrailmq.metrics.model import Family, Group, Histogram, Kind, Labels, Poi
 from contrailmq.net.budget import MemoryBudget
 from contrailmq.net.connection import Connection
 from contrailmq.net.settings import Lane
-from contrailmq.protocol.names import is_system_group
+from contrailmq.protocol.names import TIMER_TOPIC, is_system_group
 from contrailmq.protocol.versions import version_name
 from contrailmq.store.store import Store
+from contrailmq.store.timers.timers import StoreTimers
 
 LOCAL: Final = labels(storage_type="local", storage_medium="disk")
 PROCESSORS: Final = (
@@ -287,14 +288,15 @@ class BrokerState:
             yield family, [Point(_timed(topic), count) for topic, count in table.items()]
         yield _DELAYS, [delays.spread(_timed(topic)) for topic, delays in tally.delays_s.items()]
         yield _TIMER_LAG, [Point(LOCAL, wheel.behind())]
-        yield _TIMER_LAG_MS, [Point(LOCAL, wheel.unread_ms(now_ms))]
+        yield _TIMER_LAG_MS, [Point(LOCAL, self._unread_ms(now_ms))]
         yield _TIMER_WAITING, [Point(LOCAL, sum(wheel.counts.values()))]
         yield _TIMER_LATE, [Point(LOCAL, late_ms)]
         yield (
             _TIMER_SNAPSHOT,
             (
                 Point(
-                    (*LOCAL, ("timer_bound_s", str(bound))), wheel.due_within(now_ms, bound * 1000)
+                    (*LOCAL, ("timer_bound_s", str(bound))),
+                    _due_within(wheel, now_ms + bound * 1000),
                 )
                 for bound in TIMER_BOUNDS_S
             ),
@@ -308,6 +310,13 @@ class BrokerState:
                 for cursor, end in [delay.waiting(level)]
             ],
         )
+
+    def _unread_ms(self, now_ms: int) -> int:
+        """How old the first message is that is not in the wheel yet; 0 for none."""
+        wheel = self._parts.wheel
+        if not wheel.behind():
+            return 0
+        return max(now_ms - self._parts.store.store_time(TIMER_TOPIC, 0, wheel.queue_offset), 0)
 
     def _own(self) -> Iterator[Group]:
         parts = self._parts
@@ -331,6 +340,13 @@ class BrokerState:
         )
         yield _PUT_FAILED, [Point((), parts.tables.counters.put_failed)]
         yield _MASTER, [Point((), int(parts.identity.is_master))]
+
+
+def _due_within(wheel: StoreTimers, until_ms: int) -> int:
+    """How many messages of the wheel are due before a time."""
+    if not any(wheel.counts.values()):
+        return 0
+    return max(wheel.total() - wheel.total(until_ms), 0)
 
 
 def _timed(topic: str) -> Labels:

@@ -323,22 +323,11 @@ class StoreTimers:
         """How many messages a slot has; 0 before there are timers."""
         return 0 if self._loop is None else self._files.wheel.count(slot_ms)
 
-    def total(self) -> int:
-        """How many messages wait in the wheel, as far as its counts say."""
-        return 0 if self._loop is None else max(self._files.wheel.total(self.read_ms), 0)
-
-    def due_within(self, now_ms: int, span_ms: int) -> int:
-        """How many messages of the wheel are due within a span. Walks the wheel: 3 ms each."""
-        if self._loop is None or not any(self.counts.values()):
+    def total(self, since_ms: int | None = None) -> int:
+        """How many messages wait in the wheel, from a time on. Walks the wheel: 3 ms."""
+        if self._loop is None:
             return 0
-        wheel = self._files.wheel
-        return max(wheel.total(self.read_ms) - wheel.total(now_ms + span_ms), 0)
-
-    def unread_ms(self, now_ms: int) -> int:
-        """How old the first message is that is not in the wheel yet; 0 for none."""
-        if not self.behind():
-            return 0
-        return max(now_ms - self._store.store_time(TIMER_TOPIC, 0, self.queue_offset), 0)
+        return max(self._files.wheel.total(self.read_ms if since_ms is None else since_ms), 0)
 
     def behind(self) -> int:
         """How many messages of the timer topic's queue are not in the wheel yet."""
