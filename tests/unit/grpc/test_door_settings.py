@@ -17,6 +17,7 @@ from contrailmq.grpc.call import GrpcError, GrpcStatus
 from contrailmq.security.accounts import Accounts
 from contrailmq.security.files import AccountFiles
 from contrailmq.security.guard import Guard
+from contrailmq.settings import read
 
 ACCOUNTS = """\
 accounts:
@@ -83,6 +84,7 @@ def test_advertised_endpoints_have_a_name_a_host_and_a_port() -> None:
 
 def test_brokers_of_one_up_have_ports_of_their_own_and_know_each_other() -> None:
     keys = dict(GrpcSettings().child_keys(1, 3, host="127.0.0.1"))
+    assert read(GrpcSettings, keys).server_port == -8091, "as its process reads it"
     assert keys["grpcServerPort"] == "-8091"
     assert keys["grpcAdvertised"] == "broker-0=127.0.0.1:8081,broker-2=127.0.0.1:8101"
     assert GrpcSettings(server_port=0).child_keys(1, 3, host="127.0.0.1") == [

@@ -20,6 +20,8 @@ class GrpcSettings:
     server_port: int = key(
         "grpcServerPort",
         -PORT_DEFAULT,
+        low=-65535,
+        high=65535,
         doc=(
             "The port for gRPC clients (5.x SDKs), TLS and plain text; 0 is off. A negative "
             "number is that port if it is free, and a warning if it is not."
