@@ -181,7 +181,7 @@ def _end(broker: BrokerProcess) -> int:
     except OSError:
         return -1
     body = answer[4 + (struct.unpack(">I", answer[:4])[0] & 0xFFFFFF) :]
-    return int(json.loads(body)["table"]["commitLogMaxOffset"])
+    return int(json.loads(body)["table"]["commitLogMaxOffset"]) if body else -1  # still starting
 
 
 def _summary(key: tuple[str, str, str], samples: list[Row]) -> Row:
