@@ -25,6 +25,7 @@ final class Pull {
         try {
             for (MessageQueue queue : new TreeSet<>(consumer.fetchSubscribeMessageQueues(call.text("topic")))) {
                 if (call.args.containsKey("light")) {
+                    consumer.maxOffset(queue); // only the parent's route names the broker
                     pull(call, consumer, new MessageQueue(call.text("light"), queue.getBrokerName(), 0));
                     break;
                 }
