@@ -19,9 +19,9 @@ class Identity:
     cluster_name: str
     broker_name: str
     broker_id: int
-    address: str  # what clients connect to, "ip:port"
+    address: str  # what clients connect to, "ip:port" or "name:port"
     ha_address: str  # what replicas connect to
-    store_host: bytes  # the address as records hold it
+    store_host: bytes  # the address as records hold it, of a name the one it had at start
     is_known: bool = True  # False: a controller has not said yet what this broker is
     may_read: bool = True  # False: it has messages of which it does not know that they count
 

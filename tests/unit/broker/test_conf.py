@@ -39,6 +39,8 @@ def test_no_key_of_ours_shadows_another_meaning() -> None:
         "aclTokenAudience",
         "aclTokenKeys",
         "auditLogPath",
+        "grpcAdvertised",
+        "grpcServerPort",
         "haAllowed",
         "haTls",
         "innerClientAuthenticationCredentials",

@@ -52,14 +52,15 @@ class BrokerSettings:
         "brokerIP1",
         "",
         doc=(
-            "The IP address that clients are told to connect to. Empty: the address this "
-            "machine uses to reach others."
+            "The IP address or host name that clients are told to connect to. A name is resolved "
+            "by them at each connection; message ids hold the IP address it has at the broker's "
+            "start. Empty: the address this machine uses to reach others."
         ),
     )
     ha_ip: str = key(
         "brokerIP2",
         "",
-        doc="The address replicas are told to connect to. Empty: as `brokerIP1`.",
+        doc="The address or host name replicas are told to connect to. Empty: as `brokerIP1`.",
     )
     bind_address: str = key(
         "bindAddress",
@@ -475,7 +476,8 @@ def completed(settings: BrokerSettings) -> BrokerSettings:
     host = settings.bind_address
     if not host:
         given = settings.advertised_ip
-        host = "0.0.0.0" if given and not given.startswith("127.") else "127.0.0.1"
+        is_near = not given or given.startswith("127.") or given == "localhost"
+        host = "127.0.0.1" if is_near else "0.0.0.0"
     ip = settings.advertised_ip or (first_address() if host in EVERYWHERE else host)
     return dataclasses.replace(
         settings, broker_name=name, advertised_ip=ip, ha_ip=settings.ha_ip or ip, bind_address=host

@@ -24,6 +24,7 @@ from contrailmq.protocol.headers.send import (
     SendMessageRequest,
     SendMessageRequestV2,
 )
+from contrailmq.protocol.hosts import host_text
 from contrailmq.protocol.ids import offset_message_id
 from contrailmq.protocol.names import reply_topic
 from contrailmq.protocol.properties import (
@@ -109,7 +110,7 @@ class SendReply:
             reconsume_times=header.reconsume_times,
             unit_mode=header.unit_mode,
             born_host=connection.peer,
-            store_host=self._identity.address,
+            store_host=host_text(self._identity.store_host),
             store_timestamp=now_ms,
         )
         code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT

@@ -27,6 +27,7 @@ from contrailmq.ha.primary import Primary
 from contrailmq.ha.settings import HaSettings
 from contrailmq.net.dispatch import Check, Handler
 from contrailmq.net.network import AsyncioNetwork, Network
+from contrailmq.net.resolving import is_address, resolve
 from contrailmq.net.server import Server
 from contrailmq.net.tls import ServerTls, client_context
 from contrailmq.net.tls_settings import TlsSettings
@@ -142,7 +143,7 @@ class Defences:
 
 
 async def replica_hosts(parts: Parts) -> set[str]:
-    """The hosts of this broker's replicas, as its name servers know them."""
+    """The hosts of this broker's replicas, as its name servers know them; names resolved anew."""
     found: set[str] = set()
     for address in parts.registration.addresses:
         request = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -152,7 +153,11 @@ async def replica_hosts(parts: Parts) -> set[str]:
             data = table.get(parts.identity.broker_name)
             members = {} if data is None else data.broker_addrs
             own = parts.identity.address
-            found |= {one.rpartition(":")[0] for one in members.values() if one != own}
+            for host in {one.rpartition(":")[0] for one in members.values() if one != own}:
+                found.add(host)
+                if not is_address(host):
+                    with contextlib.suppress(OSError):
+                        found.update(await resolve(host))
     return found
 
 
