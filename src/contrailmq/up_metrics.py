@@ -23,10 +23,13 @@ class Telling(Protocol):
 def add_defaults(properties: dict[str, str], *, is_fixed: bool) -> None:
     """Serve ``/metrics`` unless told otherwise; where ports are free ones only when asked to.
 
-    A default port that is taken does not keep the cluster from starting.
+    A default port that is taken does not keep the cluster from starting. Where ports are free
+    ones, gRPC's door is open only when asked for, too.
     """
     if is_fixed:
         properties.setdefault(EXPORTER_KEY, Exporter.PROM.value)
+    else:
+        properties.setdefault("grpcServerPort", "0")
     if PORT_KEY not in properties:
         properties.setdefault(PORT_OPTIONAL_KEY, "true")
 

@@ -59,7 +59,10 @@ MUTANTS = {
         SCAN,
     ),
     "a half message is in its queue": Mutant(
-        "store/queues", "if record.has_queue_offset(sys_flag) and not", "if not", LOOPS
+        "store/queues",
+        "        if record.has_queue_offset(sys_flag):\n",
+        "        if True:\n",
+        LOOPS,
     ),
     "a record is derived twice": Mutant(
         "store/queues", "if offset + size <= queue.log_end:", "if False:", LOOPS

@@ -57,7 +57,7 @@ MUTANTS = [
     Mutant(
         "old bytes behind the end of the log are left",
         "commit_log.py",
-        "segment.zero(end_offset - base, segment.size)",
+        "segment.clear(end_offset - base)",
         "pass",
         POWER_CUT,
     ),

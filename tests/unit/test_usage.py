@@ -55,7 +55,7 @@ def _filled(parser: argparse.ArgumentParser) -> list[str]:
     """What must be given, given."""
     words: list[str] = []
     for action in parser._actions:
-        value = action.choices[0] if isinstance(action.choices, list) else "1"
+        value = action.choices[0] if isinstance(action.choices, list | tuple) else "1"
         if action.option_strings and action.required:
             words += [action.option_strings[0], value]
         elif not action.option_strings and action.nargs not in ("?", "*"):

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from contrailmq._native import record
 from contrailmq._native.store.gather import Gatherer
 from contrailmq._native.store.log import LogWriter
-from contrailmq.errors import DiskFull, StoreError
+from contrailmq.errors import StoreError
 from contrailmq.store.blocks import Blocks
 from contrailmq.store.files import Files, Segment
 from contrailmq.store.layout import Layout
@@ -92,23 +92,21 @@ class CommitLog:
         self.flushed_offset = self.committed_offset = end_offset
         self.gatherer.end_offset = end_offset
         segment = self.segments.find(end_offset)
-        if segment is not None and end_offset < self.segments.limit_offset:
-            # What lies behind the end must not come back to life behind a record yet to come.
-            base = self.segments.base_of(end_offset)
-            try:
-                segment.clear(end_offset - base)
-                ready = self.blocks.after(end_offset - base)
-                segment.reserve(0, ready)
-            except DiskFull:
-                if end_offset != base or base == self.segments.first_offset:
-                    raise
-                # A spare that found no room, without a record: what is in the others can be read,
-                # and deleted. The name of the log's end is theirs; the next put makes a new file.
-                self.segments.remove_from(base)
-                self.gatherer.remove(base)
-                return
-            self._attach(segment, base, end_offset)
-            self.writer.ready = ready
+        if segment is None or end_offset >= self.segments.limit_offset:
+            return
+        base = self.segments.base_of(end_offset)
+        if end_offset == base and base != self.segments.first_offset:
+            # Without a record: the name of the log's end is its predecessor's, and the next put
+            # makes a new file. There may be no room for this one.
+            self.segments.remove_from(base)
+            self.gatherer.remove(base)
+            return
+        # What lies behind the end must not come back to life behind a record yet to come.
+        segment.clear(end_offset - base)
+        ready = self.blocks.after(end_offset - base)
+        segment.reserve(0, ready)
+        self._attach(segment, base, end_offset)
+        self.writer.ready = ready
 
     @property
     def min_offset(self) -> int:

@@ -19,6 +19,7 @@ SETTINGS = {
     "replay": {"topics": "orders", "to": "again", "since": "1", "until": "2", "speed": "10"},
     "restore": {"topics": "orders", "to": "again", "archive": "/data/archive"},
     "sql": {"topics": "orders", "query": "select count(*) from orders"},
+    "table": {"topics": "orders", "format": "delta"},
 }
 
 
