@@ -35,11 +35,11 @@ class Broker(NamedTuple):
 
 def create_topic(broker: Broker, topic: str, queues: int) -> None:
     """Create a topic and wait until its route is known."""
+    from contrailmq.bulk.cluster import Brokers
+    from contrailmq.bulk.options import Access
     from contrailmq.protocol.codes import RequestCode
     from contrailmq.protocol.command import Command
     from contrailmq.protocol.headers.topic import CreateTopicRequest
-    from contrailmq.spark.cluster import Brokers
-    from contrailmq.spark.options import Access
 
     header = CreateTopicRequest(
         topic=topic,

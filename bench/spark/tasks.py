@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from bench.spark.broker import SRC, create_topic, own_broker
 from bench.spark.compare import QUEUES
+from contrailmq.bulk.options import sink_options, source_options, store_options
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.options import sink_options, source_options, store_options
 from contrailmq.spark.reader import TopicReader
 from contrailmq.spark.sink import write_rows
 from contrailmq.spark.store_reader import StoreTopicReader

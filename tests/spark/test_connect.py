@@ -25,12 +25,12 @@ import pyspark
 import pytest
 
 from contrailmq import blocking
+from contrailmq.bulk.options import source_options
 from contrailmq.client.settings import ConsumerSettings
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ContrailError
 from contrailmq.pipelines.project import PROJECTS, create
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.options import source_options
 from contrailmq.spark.reader import TopicReader
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contrailmq.bulk.options import sink_options, source_options
+from contrailmq.bulk.wire import Wire, command_of
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConnectionLost, ContrailError
 from contrailmq.pipelines.courier import Courier
 from contrailmq.pipelines.resend import CHUNK_ROWS, Resend
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.options import sink_options, source_options
 from contrailmq.spark.reader import TopicReader
-from contrailmq.spark.wire import Wire, command_of
 from contrailmq.testing.cluster import ClusterThread
 
 pytestmark = pytest.mark.spark

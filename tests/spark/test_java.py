@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import sink_options, source_options, store_options
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.topic import CreateTopicRequest
-from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.options import sink_options, source_options, store_options
 from contrailmq.spark.reader import TopicReader
 from contrailmq.spark.sink import Written, write_rows
 from contrailmq.spark.store_reader import StoreTopicReader

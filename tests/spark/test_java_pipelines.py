@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from contrailmq import blocking
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.client.access import Credentials
 from contrailmq.client.settings import ClientSettings, ConsumerSettings
 from contrailmq.pipelines import archive, query, redrive, replay, restore
@@ -25,8 +27,6 @@ from contrailmq.pipelines.places import Archive, Cluster, Stores, read_messages
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.topic import CreateTopicRequest
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.options import source_options
 from testkit.golden import VERSIONS
 from testkit.peer import JavaCluster
 

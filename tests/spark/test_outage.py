@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.loss import MessagesLost
+from contrailmq.bulk.options import sink_options, source_options
 from contrailmq.clock import SystemClock
 from contrailmq.errors import NoRoute
 from contrailmq.pipelines.courier import Courier
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.topic import DeleteTopicRequest
-from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.loss import MessagesLost
-from contrailmq.spark.options import sink_options, source_options
 from contrailmq.spark.reader import TopicReader
 from contrailmq.spark.sink import ROUTE_PATIENCE_S, write_rows
 from contrailmq.spark.stream import TopicStreamReader

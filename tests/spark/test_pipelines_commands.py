@@ -20,9 +20,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.pipelines.main import main
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.options import source_options
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 

@@ -14,19 +14,19 @@ from contrailmq.protocol.queue import MessageQueue
 
 pytest.importorskip("pyspark")
 
-from contrailmq.spark import journal
-from contrailmq.spark.columns import message_schema
-from contrailmq.spark.journal import Advance
-from contrailmq.spark.loss import Losses, MessagesLost
-from contrailmq.spark.option_values import time_ms
-from contrailmq.spark.options import (
+from contrailmq.bulk.loss import Losses, MessagesLost
+from contrailmq.bulk.option_values import time_ms
+from contrailmq.bulk.options import (
     Position,
     sink_options,
     source_options,
     store_options,
 )
-from contrailmq.spark.places import check_named, note_beyond, resolve
-from contrailmq.spark.planning import QueueRange, limited, limited_size, pack, partition_count
+from contrailmq.bulk.places import check_named, note_beyond, resolve
+from contrailmq.bulk.planning import QueueRange, limited, limited_size, pack, partition_count
+from contrailmq.spark import journal
+from contrailmq.spark.columns import message_schema
+from contrailmq.spark.journal import Advance
 from contrailmq.spark.store_stream import StoreStreamReader
 from contrailmq.spark.stream import TopicStreamReader
 

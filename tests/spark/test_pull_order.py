@@ -11,12 +11,12 @@ from contextlib import closing
 
 import pytest
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.loss import Losses
+from contrailmq.bulk.options import source_options
+from contrailmq.bulk.planning import QueueRange
+from contrailmq.bulk.pull import Puller, Subscription
 from contrailmq.protocol.message import decode_record
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.loss import Losses
-from contrailmq.spark.options import source_options
-from contrailmq.spark.planning import QueueRange
-from contrailmq.spark.pull import Puller, Subscription
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 
@@ -45,7 +45,7 @@ def test_queue_by_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if held_size_max is not None:
-        monkeypatch.setattr("contrailmq.spark.pull.HELD_SIZE_MAX", held_size_max)
+        monkeypatch.setattr("contrailmq.bulk.pull.HELD_SIZE_MAX", held_size_max)
     given = source_options({"nameServers": topic.name_servers, "topics": "in"})
     with closing(Brokers(given.access)) as brokers:
         queues = brokers.readable_queues(given)
@@ -62,7 +62,7 @@ def test_queue_by_queue(
 
 def test_few_groups_of_many_records(topic: ClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are made fast of many records at once: small pieces come together."""
-    monkeypatch.setattr("contrailmq.spark.wire.ARENA_SIZE", 64 * 1024)
+    monkeypatch.setattr("contrailmq.bulk.wire.ARENA_SIZE", 64 * 1024)
     given = source_options({"nameServers": topic.name_servers, "topics": "in"})
     with closing(Brokers(given.access)) as brokers:
         queues = brokers.readable_queues(given)

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.loss import Losses, MessagesLost
+from contrailmq.bulk.options import source_options
+from contrailmq.bulk.planning import QueueRange
+from contrailmq.bulk.pull import Puller, Subscription
 from contrailmq.protocol.codes import RequestCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.message import decode_record
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.loss import Losses, MessagesLost
-from contrailmq.spark.options import source_options
-from contrailmq.spark.planning import QueueRange
-from contrailmq.spark.pull import Puller, Subscription
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 

@@ -18,8 +18,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.options import source_options
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.testing.cluster import ClusterThread
 from testkit import spark_driver
 from testkit.spark_kit import send

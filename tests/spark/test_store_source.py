@@ -15,10 +15,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
+from contrailmq.bulk.options import store_options
+from contrailmq.bulk.planning import QueueRange
+from contrailmq.bulk.rows import MADE_PROPERTIES
 from contrailmq.protocol.sysflag import INNER_BATCH
-from contrailmq.spark.columns import MADE_PROPERTIES, message_schema
-from contrailmq.spark.options import store_options
-from contrailmq.spark.planning import QueueRange
+from contrailmq.spark.columns import message_schema
 from contrailmq.spark.store_reader import StoreTopicReader
 from testkit.golden import GOLDEN, StoreDirectory, store_directories
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from contrailmq.bulk.options import store_options
 from contrailmq.errors import ConfigError
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.options import store_options
 from contrailmq.spark.store_stream import StoreStreamReader
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send

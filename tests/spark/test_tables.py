@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 from contrailmq import blocking
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines import restore
 from contrailmq.pipelines.places import Cluster
@@ -28,8 +30,6 @@ from contrailmq.pipelines.tables import jars
 from contrailmq.pipelines.tables.bodies import AvroBodies, JsonBodies, registry
 from contrailmq.pipelines.tables.lake import Table
 from contrailmq.pipelines.tables.run import layout, run
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.options import source_options
 from contrailmq.spark.versions import version
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.client.producer.queue_choice import by_key
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.options import source_options
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send
 

@@ -14,10 +14,10 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan
 
+from contrailmq.bulk.options import source_options
+from contrailmq.bulk.planning import QueueRange
 from contrailmq.errors import ConfigError
 from contrailmq.spark.columns import message_schema
-from contrailmq.spark.options import source_options
-from contrailmq.spark.planning import QueueRange
 from contrailmq.spark.reader import TopicReader
 from contrailmq.testing.cluster import ClusterThread
 from testkit.spark_kit import send

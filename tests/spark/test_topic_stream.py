@@ -118,8 +118,8 @@ def test_a_failed_first_batch_is_replayed_as_it_was(
 
 
 def test_the_group_follows(spark: Any, cluster: ClusterThread, tmp_path: Path) -> None:
-    from contrailmq.spark.cluster import Brokers
-    from contrailmq.spark.options import source_options
+    from contrailmq.bulk.cluster import Brokers
+    from contrailmq.bulk.options import source_options
 
     cluster.create_topic("orders", queues=2)
     send(cluster.name_servers, "orders", range(900))

@@ -19,6 +19,11 @@ from msgspec.structs import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from contrailmq.bulk.cluster import Brokers, Patience, pause
+from contrailmq.bulk.new_topics import queues_to_write
+from contrailmq.bulk.options import SinkOptions
+from contrailmq.bulk.outbox import SETTLE_S, Outbox
+from contrailmq.bulk.sink_rows import Numbering, RowBatch
 from contrailmq.clock import Clock
 from contrailmq.errors import ContrailError, NetworkError, NoRoute, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
@@ -26,11 +31,6 @@ from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers, Patience, pause
-from contrailmq.spark.new_topics import queues_to_write
-from contrailmq.spark.options import SinkOptions
-from contrailmq.spark.outbox import SETTLE_S, Outbox
-from contrailmq.spark.sink_rows import Numbering, RowBatch
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from contrailmq.admin.output import json_line, write_table
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines.places import Archive, Cluster, Place, Stores, read_messages
-from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import COLUMN_NAMES
-from contrailmq.spark.options import source_options
 from contrailmq.store.offline.reader import StoreReader
 
 TABLES_MAX: Final = 50

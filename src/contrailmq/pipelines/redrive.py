@@ -22,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from contrailmq.bulk.cluster import pause
+from contrailmq.bulk.options import SinkOptions, sink_options
 from contrailmq.clock import SystemClock
 from contrailmq.errors import ConfigError, ContrailError, NetworkError
 from contrailmq.pipelines.courier import Courier, origin_key
@@ -31,8 +33,6 @@ from contrailmq.pipelines.query import find_topic
 from contrailmq.pipelines.report import Report
 from contrailmq.protocol.names import dlq_topic
 from contrailmq.protocol.properties import PROPERTY_ORIGIN_MESSAGE_ID, PROPERTY_RETRY_TOPIC
-from contrailmq.spark.cluster import pause
-from contrailmq.spark.options import SinkOptions, sink_options
 
 PART_ROWS: Final = 1000
 CHUNK_ROWS: Final = 200

@@ -21,6 +21,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from contrailmq.bulk.options import sink_options
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError
 from contrailmq.pipelines.courier import origin_key
@@ -28,7 +29,6 @@ from contrailmq.pipelines.places import Cluster, Place, read_messages
 from contrailmq.pipelines.progress import Progress, Stop
 from contrailmq.pipelines.report import Report
 from contrailmq.pipelines.resend import COLUMNS, RESULT, Resend, in_time, nothing
-from contrailmq.spark.options import sink_options
 
 SLICE_S: Final = 5.0
 FIRST_LEAD_MAX_S: Final = 10.0

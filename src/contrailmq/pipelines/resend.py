@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from contrailmq.bulk.cluster import pause
+from contrailmq.bulk.options import SinkOptions, sink_options
 from contrailmq.clock import SystemClock
 from contrailmq.pipelines.courier import Courier, origin_key
 from contrailmq.pipelines.places import Cluster
-from contrailmq.spark.cluster import pause
-from contrailmq.spark.options import SinkOptions, sink_options
 
 CHUNK_ROWS: Final = 1000
 COLUMNS: Final = (

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from contrailmq.spark.narrowing import Narrowing
+from contrailmq.bulk.narrowing import Narrowing
 
 _ALWAYS_THERE: Final = frozenset(
     {"topic", "broker", "queue_id", "queue_offset", "store_time", "born_time", "commit_log_offset"}

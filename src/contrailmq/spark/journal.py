@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from contrailmq.bulk.loss import DataLoss, Losses
+from contrailmq.bulk.options import COMMITTED, EARLIEST, Position
+from contrailmq.bulk.places import QueueBounds, resolve
+from contrailmq.bulk.planning import Offsets, QueueRange
 from contrailmq.errors import ConfigError, SystemBusy
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.loss import DataLoss, Losses
-from contrailmq.spark.options import COMMITTED, EARLIEST, Position
-from contrailmq.spark.places import QueueBounds, resolve
-from contrailmq.spark.planning import Offsets, QueueRange
 
 VERSION: Final = 1
 _EARLIEST: Final = Position(word=EARLIEST)

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.loss import DataLoss, Losses
+from contrailmq.bulk.pull import Subscription, pull_command
 from contrailmq.protocol.codes import ResponseCode
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark import journal
-from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.journal import Offset
-from contrailmq.spark.loss import DataLoss, Losses
-from contrailmq.spark.pull import Subscription, pull_command
 
 _MARKS: Final = "marks"
 

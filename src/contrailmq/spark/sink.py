@@ -8,25 +8,21 @@ same unique keys again and are skipped where they are there (see ``outbox``).
 from __future__ import annotations
 
 import gc
-import hashlib
 import logging
-import random
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from contrailmq.clock import Clock, SystemClock
+from contrailmq.bulk.new_topics import find_expected
+from contrailmq.bulk.options import SinkOptions
+from contrailmq.bulk.sending import send_batches
+from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.bodies.route import TopicRouteData
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.new_topics import find_expected
-from contrailmq.spark.options import SinkOptions
-from contrailmq.spark.outbox import Outbox
-from contrailmq.spark.sink_rows import Numbering, RowBatch, check_columns
+from contrailmq.spark.sink_columns import check_columns
 from contrailmq.spark.versions import StreamArrowWriter, arrow_batches
 
 log = logging.getLogger(__name__)
@@ -126,49 +122,21 @@ def write_rows(
     ``expected`` is the route of a topic that is yet to be made, as the driver found it.
     """
     gc.freeze()  # Spark collects after every task: what is loaded by now need not be looked at
-    clock = clock if clock is not None else SystemClock()
     context = TaskContext.get()
-    partition = context.partitionId() if context is not None else 0
-    numbering = _numbering(query, batch, partition, once=options.once)
-    base = 0
-    flags = options.compression.flags
-    with (
-        closing(Brokers(options.access, clock=clock, route_patience_s=route_patience_s)) as brokers,
-        closing(Outbox(brokers, options, numbering=numbering, clock=clock)) as outbox,
-    ):
-        if expected is not None and options.topic is not None:
-            brokers.expect(options.topic, expected)
-        for arrow in batches:
-            rows = RowBatch(
-                arrow,
-                numbering=numbering,
-                base=base,
-                own_keys=not options.once,
-                compress_over=options.compress_over,
-                compression=options.compression,
-            )
-            for topic, chosen in rows.topics(options.topic):
-                count = outbox.queue_count(topic)
-                for run in rows.runs(topic, chosen, queue_count=count, salt=partition):
-                    used = flags if run.is_compressed else 0
-                    with rows.explained():
-                        outbox.add(
-                            run, encoder=rows.encoder, base=base, flags=used, timed=run.is_timed
-                        )
-            base += arrow.num_rows
-        outbox.flush()
-        return Written(outbox.sent, outbox.skipped)
+    done = send_batches(
+        batches,
+        options,
+        query=query,
+        batch=batch,
+        partition=context.partitionId() if context is not None else 0,
+        route_patience_s=route_patience_s,
+        expected=expected,
+        clock=clock,
+    )
+    return Written(done.sent, done.skipped)
 
 
 def _check(options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
     if overwrite:
         raise ConfigError("a topic cannot be overwritten; use mode('append')")
     check_columns(schema, topic=options.topic)
-
-
-def _numbering(query: str | None, batch: str, partition: int, *, once: bool) -> Numbering:
-    """Unique keys: the same for the same work when that matters, else unlike any other."""
-    if not once:
-        return Numbering(random.Random().randbytes(8), bytes(4))
-    name = f"{query}\0{batch}\0{partition}".encode()
-    return Numbering(hashlib.sha256(name).digest()[:8], bytes(4))

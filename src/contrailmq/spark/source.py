@@ -36,28 +36,28 @@ class RocketMQSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads once."""
-        from contrailmq.spark.options import source_options
+        from contrailmq.bulk.options import source_options
         from contrailmq.spark.reader import TopicReader
 
         return TopicReader(source_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads on and on."""
-        from contrailmq.spark.options import source_options
+        from contrailmq.bulk.options import source_options
         from contrailmq.spark.stream import TopicStreamReader
 
         return _or_refused(lambda: TopicStreamReader(source_options(self.options), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes once."""
-        from contrailmq.spark.options import sink_options
+        from contrailmq.bulk.options import sink_options
         from contrailmq.spark.sink import TopicWriter
 
         return TopicWriter(sink_options(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Writes every micro-batch."""
-        from contrailmq.spark.options import sink_options
+        from contrailmq.bulk.options import sink_options
         from contrailmq.spark.sink import TopicStreamWriter
 
         return TopicStreamWriter(sink_options(self.options), schema, overwrite=overwrite)
@@ -73,21 +73,21 @@ class RocketMQStoreSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns without a given schema; with ``onDamage=report`` one more."""
+        from contrailmq.bulk.options import store_options
         from contrailmq.spark.columns import message_schema
-        from contrailmq.spark.options import store_options
 
         return message_schema(with_damage=not store_options(self.options).fail_on_damage)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads once."""
-        from contrailmq.spark.options import store_options
+        from contrailmq.bulk.options import store_options
         from contrailmq.spark.store_reader import StoreTopicReader
 
         return StoreTopicReader(store_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Follows directories that grow."""
-        from contrailmq.spark.options import store_options
+        from contrailmq.bulk.options import store_options
         from contrailmq.spark.store_stream import StoreStreamReader
 
         return _or_refused(lambda: StoreStreamReader(store_options(self.options), schema))

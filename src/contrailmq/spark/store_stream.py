@@ -12,22 +12,18 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from contrailmq.bulk.directories import Directories
+from contrailmq.bulk.loss import Losses
+from contrailmq.bulk.options import EARLIEST, Position, StoreOptions, check_endless
+from contrailmq.bulk.places import check_named
+from contrailmq.bulk.planning import Offsets, limited, pack
+from contrailmq.bulk.store_ranges import check_topics, task_count
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark import journal
 from contrailmq.spark.columns import check_schema
-from contrailmq.spark.directories import Directories
 from contrailmq.spark.journal import Advance, Offset
-from contrailmq.spark.loss import Losses
 from contrailmq.spark.older import Memory
-from contrailmq.spark.options import EARLIEST, Position, StoreOptions, check_endless
-from contrailmq.spark.places import check_named
-from contrailmq.spark.planning import Offsets, limited, pack
-from contrailmq.spark.store_reader import (
-    StorePartition,
-    check_topics,
-    read_store_partition,
-    task_count,
-)
+from contrailmq.spark.store_reader import StorePartition, read_store_partition
 from contrailmq.spark.versions import (
     ReadAllAvailable,
     ReadLimit,

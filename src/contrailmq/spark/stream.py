@@ -15,18 +15,19 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.loss import Losses
+from contrailmq.bulk.options import LATEST, Position, SourceOptions, check_endless
+from contrailmq.bulk.planning import Offsets, limited, limited_size, pack, partition_count
+from contrailmq.bulk.pull import record_sizes
+from contrailmq.bulk.topic_ranges import check_source, subscription
 from contrailmq.errors import ContrailError
 from contrailmq.protocol.queue import MessageQueue
 from contrailmq.spark import journal, marks
-from contrailmq.spark.cluster import Brokers
 from contrailmq.spark.columns import check_schema
 from contrailmq.spark.journal import Advance, Limit, Offset
-from contrailmq.spark.loss import Losses
 from contrailmq.spark.older import Memory
-from contrailmq.spark.options import LATEST, Position, SourceOptions, check_endless
-from contrailmq.spark.planning import Offsets, limited, limited_size, pack, partition_count
-from contrailmq.spark.pull import record_sizes
-from contrailmq.spark.reader import PullPartition, check_source, read_partition, subscription
+from contrailmq.spark.reader import PullPartition, read_partition
 from contrailmq.spark.versions import (
     ReadAllAvailable,
     ReadLimit,

@@ -9,8 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from contrailmq.spark.columns import DAMAGE, message_schema
-from contrailmq.spark.options import (
+from contrailmq.bulk.options import (
     SINK_NAMES,
     SOURCE_NAMES,
     STORE_NAMES,
@@ -18,7 +17,9 @@ from contrailmq.spark.options import (
     source_options,
     store_options,
 )
-from contrailmq.spark.planning import ROWS_PER_TASK_MAX
+from contrailmq.bulk.planning import ROWS_PER_TASK_MAX
+from contrailmq.bulk.rows import DAMAGE
+from contrailmq.spark.columns import message_schema
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
 WHERE = {"nameServers": "127.0.0.1:9876"}

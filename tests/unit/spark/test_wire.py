@@ -16,7 +16,7 @@ from contrailmq.protocol.command import Command, Serialization, decode
 pytest.importorskip("pyspark")
 
 from contrailmq._native.spark.answers import Answer
-from contrailmq.spark.wire import Wire, command_of
+from contrailmq.bulk.wire import Wire, command_of
 
 pytestmark = pytest.mark.spark
 RESPONSE = 1

@@ -1,6 +1,6 @@
 """Answers as they come from a socket: where they lie in large buffers, and what they say.
 
-``contrailmq.spark.wire`` reads into an ``Intake``; what its scan does not understand is decoded
+``contrailmq.bulk.wire`` reads into an ``Intake``; what its scan does not understand is decoded
 there in the ordinary way.
 """
 

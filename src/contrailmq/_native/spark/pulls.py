@@ -2,7 +2,7 @@
 
 A broker gives few messages to a pull, so that a task that reads fast has tens of thousands of pulls
 a second to ask for, to note and to put in order.  What has to be done for each is here, compiled;
-``contrailmq.spark.wire`` and ``contrailmq.spark.pull`` say how it works, and do what is rare.
+``contrailmq.bulk.wire`` and ``contrailmq.bulk.pull`` say how it works, and do what is rare.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from contrailmq.bulk.cluster import Brokers
+from contrailmq.bulk.options import source_options
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import ConfigError, ContrailError
 from contrailmq.pipelines.places import Cluster, Stores, stream_messages
@@ -27,8 +29,6 @@ from contrailmq.pipelines.tables import jars
 from contrailmq.pipelines.tables.bodies import AvroBodies, JsonBodies, RawBodies
 from contrailmq.pipelines.tables.lake import Table, is_path, plain_name
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers
-from contrailmq.spark.options import source_options
 
 log = logging.getLogger(__name__)
 

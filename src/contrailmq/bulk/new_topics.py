@@ -12,6 +12,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
+from contrailmq.bulk.cluster import Brokers, Patience
+from contrailmq.bulk.options import SinkOptions
 from contrailmq.client.routes import inherited, publish_route
 from contrailmq.clock import Clock
 from contrailmq.errors import ConfigError, ContrailError, NoRoute, error_of
@@ -22,8 +24,6 @@ from contrailmq.protocol.command import Command
 from contrailmq.protocol.headers.topic import CreateTopicRequest
 from contrailmq.protocol.names import AUTO_CREATE_TOPIC
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers, Patience
-from contrailmq.spark.options import SinkOptions
 
 QUEUES_OF_NEW: Final = 4  # defaultTopicQueueNums of Java's producer
 APPEAR_S: Final = 10.0  # a broker tells its name servers at once; a busy one takes its time

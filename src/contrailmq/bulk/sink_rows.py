@@ -1,9 +1,9 @@
-"""Rows of a DataFrame as messages: which column goes where, which queue a row goes to.
+"""Rows of Arrow batches as messages: which column goes where, which queue a row goes to.
 
 Columns: ``body`` (required; binary or string), ``keys`` (a string with blanks between keys, or an
 array of strings), ``tags``, ``properties`` (map), ``topic``, ``unique_key``, ``deliver_at`` (a
 timestamp, or milliseconds since 1970: consumers get the message then), ``delay_level`` (one of the
-broker's delays, from 1; 0 and null are none).  Other columns are not written, so a DataFrame that
+broker's delays, from 1; 0 and null are none).  Other columns are not written, so what
 was read from a topic can be written as it is; of its properties those that brokers and clients make
 themselves are left out.
 """
@@ -18,17 +18,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
 
 from contrailmq._native.spark.batch_rows import Encoder, Pairs, Spans, hash_rows
 from contrailmq.client.message import DELAY_LEVEL_MAX
@@ -52,42 +41,6 @@ _TEXT_COLUMNS: Final = {
 }
 _NO_BYTES: Final = b""
 _SEPARATORS: Final = ("\x01", "\x02")  # of names and values in a stored message
-_EXPECTED: Final[dict[type[DataType], str]] = {
-    ArrayType: "array<string>",
-    MapType: "map<string,string>",
-}
-
-
-def check_columns(schema: StructType, *, topic: str | None) -> None:
-    """Raise unless messages can be made of rows of this schema."""
-    kinds: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
-    wanted: dict[str, tuple[type[DataType], ...]] = {
-        "body": (BinaryType, StringType),
-        "keys": (StringType, ArrayType),
-        "tags": (StringType,),
-        "topic": (StringType,),
-        "unique_key": (StringType,),
-        "properties": (MapType,),
-        "deliver_at": (TimestampType, LongType),
-        "delay_level": (IntegerType, LongType),
-    }
-    if "body" not in kinds:
-        raise ConfigError(f"a column body is needed; there are {', '.join(kinds)}")
-    if topic is None and "topic" not in kinds:
-        raise ConfigError("give the option topic, or a column topic")
-    for name, allowed in wanted.items():
-        if name in kinds and not (isinstance(kinds[name], allowed) and _has_texts(kinds[name])):
-            names = " or ".join(_EXPECTED.get(kind, kind.typeName()) for kind in allowed)
-            raise ConfigError(f"column {name} is {kinds[name].simpleString()}, expected {names}")
-
-
-def _has_texts(kind: DataType) -> bool:
-    """Whether what an array or a map has in it is text, too."""
-    if isinstance(kind, ArrayType):
-        return isinstance(kind.elementType, StringType)
-    if isinstance(kind, MapType):
-        return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
-    return True
 
 
 class Numbering(NamedTuple):

@@ -11,12 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from contrailmq.client.access import VERIFY_WORDS, Credentials, Tls, name_server_list
-from contrailmq.errors import ConfigError
-from contrailmq.protocol.compression import Compression
-from contrailmq.protocol.names import TOOLS_GROUP
-from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.option_values import (
+from contrailmq.bulk.option_values import (
     assignment,
     check_regular,
     check_sql,
@@ -26,6 +21,11 @@ from contrailmq.spark.option_values import (
     offsets_of_json,
     time_ms,
 )
+from contrailmq.client.access import VERIFY_WORDS, Credentials, Tls, name_server_list
+from contrailmq.errors import ConfigError
+from contrailmq.protocol.compression import Compression
+from contrailmq.protocol.names import TOOLS_GROUP
+from contrailmq.protocol.queue import MessageQueue
 
 T = TypeVar("T")
 

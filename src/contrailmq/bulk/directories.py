@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from contrailmq._native.store import scan
+from contrailmq.bulk.planning import QueueRange
 from contrailmq.errors import CorruptRecord
 from contrailmq.protocol.message import Buffer
 from contrailmq.protocol.names import is_lmq
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.planning import QueueRange
 from contrailmq.store.layout import QUEUE_UNIT
 from contrailmq.store.offline.reader import StoreReader
 from contrailmq.store.offline.view_queues import EXT_BORDER, FILLER_SIZE

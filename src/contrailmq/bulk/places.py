@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from contrailmq.bulk.loss import DataLoss, Losses
+from contrailmq.bulk.option_values import EARLIEST_MARK, LATEST_MARK
+from contrailmq.bulk.options import COMMITTED, EARLIEST, LATEST, Position
 from contrailmq.errors import ConfigError
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.loss import DataLoss, Losses
-from contrailmq.spark.option_values import EARLIEST_MARK, LATEST_MARK
-from contrailmq.spark.options import COMMITTED, EARLIEST, LATEST, Position
 
 
 class QueueBounds(Protocol):

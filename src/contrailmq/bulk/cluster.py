@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from contrailmq.bulk.options import Access, SourceOptions
+from contrailmq.bulk.wire import Wire
 from contrailmq.client.routes import reading_address, subscribe_queues
 from contrailmq.clock import Clock, SystemClock
 from contrailmq.errors import (
@@ -39,8 +41,6 @@ from contrailmq.protocol.headers.route import GetRouteInfoRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.names import TOOLS_GROUP, is_retry_or_dlq, is_system_topic
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.options import Access, SourceOptions
-from contrailmq.spark.wire import Wire
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -28,16 +28,16 @@ from contrailmq._native.spark import pulls
 from contrailmq._native.spark.answers import Answer, joined
 from contrailmq._native.spark.arrow import find_records
 from contrailmq._native.spark.pulls import Chunk
+from contrailmq.bulk.cluster import Brokers, Patience
+from contrailmq.bulk.loss import DataLoss, Losses
+from contrailmq.bulk.planning import QueueRange
+from contrailmq.bulk.wire import Wire, command_of
 from contrailmq.errors import ContrailError, NetworkError, RemoteProtocolError, error_of
 from contrailmq.protocol.codes import RequestCode, ResponseCode
 from contrailmq.protocol.command import Command
 from contrailmq.protocol.filter.tags import TYPE_SQL92, TYPE_TAG
 from contrailmq.protocol.headers.pull import SUBSCRIPTION_FLAG, PullMessageRequest
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers, Patience
-from contrailmq.spark.loss import DataLoss, Losses
-from contrailmq.spark.planning import QueueRange
-from contrailmq.spark.wire import Wire, command_of
 
 log = logging.getLogger(__name__)
 

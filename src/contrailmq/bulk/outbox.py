@@ -20,6 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from contrailmq._native.spark.batch_rows import Encoder
+from contrailmq.bulk.cluster import Brokers, Patience, pause
+from contrailmq.bulk.new_topics import queues_to_write, refused_text
+from contrailmq.bulk.options import BATCH_SIZE_MAX, SinkOptions
+from contrailmq.bulk.sink_rows import Numbering, Run
+from contrailmq.bulk.wire import Wire, command_of
 from contrailmq.client.producer.outgoing import Outgoing
 from contrailmq.client.producer.settings import ProducerSettings
 from contrailmq.clock import Clock
@@ -31,11 +36,6 @@ from contrailmq.protocol.headers.query import QueryMessageRequest
 from contrailmq.protocol.message import decode_records
 from contrailmq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from contrailmq.protocol.queue import MessageQueue
-from contrailmq.spark.cluster import Brokers, Patience, pause
-from contrailmq.spark.new_topics import queues_to_write, refused_text
-from contrailmq.spark.options import BATCH_SIZE_MAX, SinkOptions
-from contrailmq.spark.sink_rows import Numbering, Run
-from contrailmq.spark.wire import Wire, command_of
 
 log = logging.getLogger(__name__)
 
