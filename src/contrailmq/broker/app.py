@@ -361,7 +361,7 @@ class Broker:
             self._metrics, parts, replication, servers=self._servers, lane=self._lane, budget=budget
         )
         self.metrics_address = await self._stack.enter_async_context(
-            telling.run(self._plain, self._beside, parts.store.writeable_reason)
+            telling.run(self._plain, self._beside, replication.unready_reason)
         )
 
     async def _join_cluster(self, parts: Parts) -> None:

@@ -23,7 +23,7 @@ from contrailmq.security.accounts import account_path
 from contrailmq.security.exposure import exposure
 from contrailmq.security.files import AccountFiles
 from contrailmq.settings import read_file
-from contrailmq.usage import CommandParser, listen_fault, port
+from contrailmq.usage import CommandParser, listen_fault, pair, port
 
 _EPILOG: Final = """\
 examples:
@@ -60,6 +60,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-c", "--configFile", metavar="FILE", help="name server properties file")
+    parser.add_argument(
+        "--set", dest="settings", action="append", type=pair, default=[], metavar="KEY=VALUE",
+        help="a key of namesrv.conf; may be repeated",
+    )  # fmt: skip
     parser.add_argument("-n", "--namesrvAddr", metavar="LIST", help="taken for mqnamesrv's sake")
     parser.add_argument(
         "-p",
@@ -97,6 +101,9 @@ def _configuration(options: argparse.Namespace) -> Configuration:
     if options.configFile:
         properties["configStorePath"] = str(Path(options.configFile).absolute())
         properties.update(read_file(Path(options.configFile)))
+    given = dict(options.settings)
+    Configuration.of(given, strict=True)  # one that nobody knows is an error here
+    properties.update(given)
     if options.host:
         properties["bindAddress"] = options.host
     if options.port is not None:

@@ -122,6 +122,22 @@ def test_a_probe_is_told_when_the_store_takes_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(("primary", "status"), [("127.0.0.1:1", 200), ("", 503)])
+def test_a_replica_is_ready_while_it_has_a_primary(
+    tmp_path: Path, primary: str, status: int
+) -> None:
+    keys = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": primary}
+
+    async def scenario() -> None:
+        async with _cluster(tmp_path, **keys) as cluster:
+            base = cluster.broker.metrics_address.removesuffix("/metrics")
+            assert await asyncio.to_thread(_status, f"{base}/readyz") == status
+            cluster.broker.parts.store.refuse("the test says so")
+            assert await asyncio.to_thread(_status, f"{base}/readyz") == 503
+
+    asyncio.run(scenario())
+
+
 def _status(address: str) -> int:
     try:
         with urllib.request.urlopen(address, timeout=10) as answer:

@@ -120,6 +120,14 @@ class Replication:
         """Whether this broker is a replica that knows no primary."""
         return not self._identity.is_master and not (self.replica.address and self.tables.primary)
 
+    def unready_reason(self) -> str | None:
+        """Why a probe is to keep clients away; a replica that follows a primary is well."""
+        reason, identity = self._store.writeable_reason(), self._identity
+        is_replica = identity.is_known and not identity.is_master and bool(self.replica.address)
+        if is_replica and reason == self._store.standby:
+            return self._store.refusal
+        return reason
+
     def status(self) -> HARuntimeInfo:
         """What code 907 answers."""
         end = self._store.max_offset
