@@ -241,6 +241,15 @@ def _bold(text: str) -> str:
     return f"\033[1m{text}\033[0m" if has_colour else text
 
 
+_EXTRAS: Final = {
+    **dict.fromkeys(("pyspark", "py4j", "pandas"), "spark"),
+    **dict.fromkeys(("pyarrow", "numpy"), "arrow"),
+    **dict.fromkeys(("starlette", "uvicorn", "jinja2"), "console"),
+    "aetcd": "controller",
+    "opentelemetry": "otel",
+}
+
+
 def _refuse(text: str) -> int:
     print(f"contrail: {text}", file=sys.stderr)
     return USAGE
@@ -252,7 +261,9 @@ def _fail(error: Exception, name: str) -> int:
     is_server = name in COMMANDS and COMMANDS[name].section == _SERVERS
     remedies = {**_REMEDIES, **_SERVER_REMEDIES} if is_server else _REMEDIES
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("contrailmq"):
-        text = f"the package {error.name} is not installed; pip install 'contrailmq[spark]' has it"
+        wanted = (error.name or "").partition(".")[0]
+        source = f"contrailmq[{_EXTRAS[wanted]}]" if wanted in _EXTRAS else wanted
+        text = f"the package {error.name} is not installed; pip install '{source}' has it"
     elif isinstance(error, StoreLocked):
         text += "; stop that one, or give this one another folder with --store DIR"
     elif isinstance(error, OSError) and error.strerror:
