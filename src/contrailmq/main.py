@@ -59,6 +59,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "message": Entry(
         "contrailmq.admin.commands.message:main", "get, query, trace messages", _MESSAGES
     ),
+    "export": Entry("contrailmq.arrow.export_command:main", "a topic as Parquet files", _MESSAGES),
     "topic": Entry(
         "contrailmq.admin.commands.topic:main", "create, list, show, delete topics", _ADMIN
     ),

@@ -6,6 +6,7 @@ while the caller takes them, so memory holds a few of them, whatever the size of
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -70,7 +71,8 @@ def read_store(
     """Read store directories, of a live or a dead broker. Returns a ``pyarrow.RecordBatchReader``.
 
     Nothing is written there and no broker is asked. Without ``topics`` all of them are read. The
-    messages of a queue come in order. With ``on_damage="report"`` there is a column ``damage``.
+    messages of a queue come in order. ``cores`` says how many threads read (1). With
+    ``on_damage="report"`` there is a column ``damage``.
     """
     need_pyarrow()
     import pyarrow as pa
@@ -84,19 +86,18 @@ def read_store(
     named = {"path": path_text(path), **range_texts(since, until)}
     chosen = store_options(option_texts({**named, **options}, STORE_NAMES))
     schema = message_schema(columns, with_damage=not chosen.fail_on_damage)
-    with closing(Directories(chosen.paths)) as directories:
-        ranges = find_store_ranges(directories, chosen, Narrowing())
+    directories = Directories(chosen.paths)
+    ranges = find_store_ranges(directories, chosen, Narrowing())
+    parts = parallel.divide(ranges, chosen.cores or 1)
+    opened = directories if len(parts) == 1 else None  # each thread opens its own
     tags = chosen.tags or "*"
     found = parallel.batches(
-        parallel.divide(ranges, chosen.cores),
-        lambda part: store_rows(part, tags, chosen, schema=schema),
+        parts, lambda part: store_rows(part, tags, chosen, schema=schema, opened=opened)
     )
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
 def path_text(path: str | Path | Sequence[str | Path]) -> str:
     """Directories as the option ``path`` takes them: a comma may be part of a name."""
-    import json
-
     given = [path] if isinstance(path, str | Path) else list(path)
     return json.dumps([str(part) for part in given])

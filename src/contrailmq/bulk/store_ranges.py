@@ -75,15 +75,20 @@ def task_count(ranges: Sequence[QueueRange], options: StoreOptions) -> int:
 
 
 def store_rows(
-    ranges: Sequence[QueueRange], tags_text: str, options: StoreOptions, *, schema: Any
+    ranges: Sequence[QueueRange],
+    tags_text: str,
+    options: StoreOptions,
+    *,
+    schema: Any,
+    opened: Directories | None = None,
 ) -> Iterator[Any]:
-    """Read ranges of directories and make Arrow batches of them."""
+    """Read ranges of directories and make Arrow batches of them; closes ``opened`` at the end."""
     tags = parse_tags(tags_text)
     rows = Rows(
         schema, tags=tags.tags, own_properties=options.own_properties, on_bad=options.on_bad_body
     )
     losses = Losses(fail=options.fail_on_data_loss)
-    with closing(Directories(options.paths)) as directories:
+    with closing(opened or Directories(options.paths)) as directories:
         for part in ranges:
             first = directories.first_offsets([part.queue])[part.queue]
             if part.start < first:  # since the query was planned
