@@ -65,7 +65,7 @@ MUTANTS = {
         LOOPS,
     ),
     "a record is derived twice": Mutant(
-        "store/queues", "if offset + size <= queue.log_end:", "if False:", LOOPS
+        "store/queues", "if log_end <= queue.log_end:", "if False:", LOOPS
     ),
     "a half message takes a queue offset": Mutant(
         "store/log", "        if record.has_queue_offset(sys_flag):\n", "        if True:\n", LOOPS

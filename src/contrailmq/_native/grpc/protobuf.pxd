@@ -39,7 +39,7 @@ cdef class Plan:
     cpdef object decode(self, object data)
 
     @cython.locals(
-        found=dict, tag=cython.ulonglong, number=cython.ulonglong, wire=cython.int,
+        found=dict, known=cython.ulonglong, tag=cython.ulonglong, number=cython.ulonglong, wire=cython.int,
         field=FieldPlan, end=cython.Py_ssize_t, value=cython.ulonglong, size=cython.Py_ssize_t,
     )
     cpdef object read(self, Reader reader, Py_ssize_t stop)
@@ -57,7 +57,7 @@ cdef class Reader:
     )
     cdef unsigned long long varint(self, Py_ssize_t stop) except? 0xFFFFFFFFFFFFFFFF
 
-    @cython.locals(size=cython.ulonglong)
+    @cython.locals(size=cython.ulonglong, room=cython.ulonglong)
     cdef Py_ssize_t end_of_part(self, Py_ssize_t stop) except -1
 
     cdef bytes bytes_to(self, Py_ssize_t end)
@@ -70,7 +70,7 @@ cdef unsigned long long _shifted(unsigned long long bits, int shift) noexcept
 @cython.locals(kind=cython.int)
 cdef object _take(dict found, FieldPlan field, Reader reader, Py_ssize_t end)
 
-@cython.locals(tag=cython.ulonglong, stop=cython.Py_ssize_t, pairs=dict, key=str, value=str)
+@cython.locals(tag=cython.ulonglong, wire=cython.int, stop=cython.Py_ssize_t, pairs=dict, key=str, value=str)
 cdef object _take_pair(dict found, FieldPlan field, Reader reader, Py_ssize_t end)
 
 @cython.locals(items=list)
@@ -84,6 +84,7 @@ cdef long long _signed(unsigned long long value) noexcept
 
 cdef object _put_sized(bytearray out, bytes tag, object data)
 
+@cython.locals(high=cython.ulonglong)
 cdef object _put_varint(bytearray out, unsigned long long value)
 
 cdef object _broken(str what, Py_ssize_t at)

@@ -127,11 +127,12 @@ class Plan:
     def read(self, reader: Any, stop: int) -> Any:
         """The message between the reader's place and another."""
         found: dict[str, Any] = {}
+        known = len(self._by_number)
         while reader.at < stop:
             tag = reader.varint(stop)
             number = tag >> 3
             wire = tag & 7
-            field = self._by_number[number] if number < len(self._by_number) else None
+            field = self._by_number[number] if number < known else None
             if wire == _SIZED:
                 end = reader.end_of_part(stop)
                 if field is not None:
@@ -180,8 +181,9 @@ class Reader:
     def end_of_part(self, stop: int) -> int:
         """Read a length; returns where its part ends, which is not after ``stop``."""
         size = self.varint(stop)
-        if size > stop - self.at:
-            raise _broken(f"{size} bytes announced, {stop - self.at} there", self.at)
+        room = stop - self.at
+        if size > room:
+            raise _broken(f"{size} bytes announced, {room} there", self.at)
         return self.at + size
 
     def bytes_to(self, end: int) -> bytes:
@@ -221,8 +223,9 @@ def _take_pair(found: dict[str, Any], field: Any, reader: Any, end: int) -> None
     value = ""
     while reader.at < end:
         tag = reader.varint(end)
-        if tag & 7 != _SIZED:
-            raise _broken(f"wire type {tag & 7} in a map", reader.at)
+        wire = tag & 7
+        if wire != _SIZED:
+            raise _broken(f"wire type {wire} in a map", reader.at)
         stop = reader.end_of_part(end)
         if tag >> 3 == 1:
             key = reader.text_to(stop, field.name)
@@ -270,8 +273,9 @@ def _put_sized(out: bytearray, tag: bytes, data: Any) -> None:
 
 
 def _put_varint(out: bytearray, value: int) -> None:
-    while value >= _HIGH_BIT:
-        out.append(value & 0x7F | _HIGH_BIT)
+    high = _HIGH_BIT
+    while value >= high:
+        out.append(value & 0x7F | high)
         value >>= 7
     out.append(value)
 
