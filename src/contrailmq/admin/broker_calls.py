@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from contrailmq.admin.caller import AdminCaller
 from contrailmq.admin.names_calls import properties_text
 from contrailmq.protocol.bodies.queues import MessageRequestModes
@@ -13,6 +15,12 @@ from contrailmq.protocol.headers.transaction import ResumeCheckHalfMessageReques
 from contrailmq.settings import parse_properties
 
 MAINTENANCE_S = 30.0
+
+
+def shown_version(table: Mapping[str, str]) -> str:
+    """The version of a broker by its runtime table: of ours our own, of another what it speaks."""
+    ours = table.get("contrailVersion")
+    return f"contrail-{ours}" if ours else table.get("brokerVersionDesc", "?")
 
 
 class BrokerCalls:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from contrailmq.admin.broker_calls import shown_version
 from contrailmq.admin.commands import cluster, consume, group, message, send, tail, topic
 from contrailmq.client.consumer.pull import PullConsumer
 from contrailmq.errors import ClientError, ContrailError, NoRoute
 from contrailmq.testing.cluster import ClusterThread
+from contrailmq.version import VERSION
 
 
 class Shell:
@@ -283,12 +285,19 @@ def test_one_message_is_found_by_its_ids_and_keys_and_traced(shell: Shell) -> No
     assert (step["event"], step["topic"], step["success"]) == ("sent", "orders", True)
 
 
+def test_a_broker_of_java_is_shown_by_what_it_speaks() -> None:
+    assert shown_version({"brokerVersionDesc": "V4_9_7"}) == "V4_9_7"
+    assert shown_version({}) == "?"
+
+
 def test_the_cluster_is_shown(shell: Shell) -> None:
     rows = shell.json(cluster)
     assert [(row["broker"], row["id"]) for row in rows] == [("broker-a", 0), ("broker-b", 0)]
     for row in rows:
         assert row["disk"] == f"{row['diskRatio']:.0%}"
         assert row["startTime"] > 1_000_000_000_000
+        assert (row["version"], row["speaks"]) == (f"contrail-{VERSION}", "V5_2_0")
+        assert row["role"]
     shown = shell(cluster)
     assert "broker-b" in shown
     assert "startTime" not in shown

@@ -242,5 +242,5 @@ def test_retries_that_grow(start: Callable[..., ClusterThread]) -> None:
         message.retry()
 
     found = _beside_a_consumer(start(), refuse, "retry", "%RETRY%g")
-    assert re.search(r"group g: \d+ retries wait, [1-9]\d* came while we looked", found["text"])
+    assert re.search(r"group g: \d+ retries wait on broker-a, [1-9]\d* came while", found["text"])
     assert "contrail tail %RETRY%g" in found["fix"]

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from contrailmq.admin.broker_calls import shown_version
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.doctor.replicas import replica_states
 from contrailmq.admin.options import json_option, new_parser, with_admin
@@ -66,11 +67,11 @@ async def _row(admin: AdminClient, data: BrokerData, number: int) -> dict[str, A
 
 
 def figures(table: Mapping[str, str], *, now_ms: int) -> dict[str, Any]:
-    """What of a broker's runtime table is worth a column; the last two are for programs."""
+    """What of a broker's runtime table is worth a column; the last three are for programs."""
     boot_ms = int(table.get("bootTimestamp") or 0)
     ratio = table.get("commitLogDiskRatio")
     return {
-        "version": table.get("brokerVersionDesc"),
+        "version": shown_version(table),
         "inTps": _first(table.get("putTps")),
         "outTps": _first(table.get("getTransferredTps") or table.get("getTransferedTps")),
         "messagesIn": int(table.get("msgPutTotalTodayNow") or 0),
@@ -79,6 +80,7 @@ def figures(table: Mapping[str, str], *, now_ms: int) -> dict[str, Any]:
         "up": span(max(now_ms - boot_ms, 0) / 1000) if boot_ms else None,
         "diskRatio": float(ratio) if ratio else None,
         "startTime": boot_ms or None,
+        "speaks": table.get("brokerVersionDesc"),
     }
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from contrailmq.admin.broker_calls import shown_version
 from contrailmq.admin.client import AdminClient
 from contrailmq.admin.doctor.findings import Chart, Severity
 from contrailmq.errors import BrokerError, ContrailError, NetworkError
@@ -85,7 +86,7 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
             _clock(admin, chart, address, tables[address])
             segment = await _segment_size(admin, address)
             _disk(chart, address, tables[address], segment=segment)
-    versions = {table.get("brokerVersionDesc", "?") for table in tables.values()}
+    versions = {shown_version(table) for table in tables.values()}
     if len(versions) > 1:
         chart.add(
             Severity.NOTE, "version", f"brokers differ in version: {', '.join(sorted(versions))}",
@@ -94,7 +95,7 @@ async def examine_brokers(admin: AdminClient, chart: Chart, info: ClusterInfo) -
             "new version over their stores",
         )  # fmt: skip
     elif versions:
-        chart.ok("version", f"all brokers speak {versions.pop()}")
+        chart.ok("version", f"all brokers are {versions.pop()}")
     return alive
 
 

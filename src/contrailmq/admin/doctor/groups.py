@@ -167,7 +167,8 @@ def _retries(chart: Chart, group: str, before: GroupVisit, after: GroupVisit) ->
         if grown > 0 or waiting > RETRY_LAG_WARNING:
             chart.add(
                 Severity.WARNING, "retry",
-                f"group {group}: {waiting:,} retries wait, {grown:,} came while we looked",
+                f"group {group}: {waiting:,} retries wait on {queue.broker_name}, {grown:,} came "
+                "while we looked",
                 cause="its handler fails on messages it gets",
                 fix=f"contrail tail {queue.topic} shows them; the consumer's log says why",
             )  # fmt: skip

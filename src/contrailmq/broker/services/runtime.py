@@ -19,6 +19,7 @@ from contrailmq.clock import Clock
 from contrailmq.protocol.fastjson import java_double
 from contrailmq.protocol.versions import CURRENT_VERSION, version_name
 from contrailmq.store.store import Store
+from contrailmq.version import VERSION
 
 SPANS_S: Final = (10, 60, 600)
 SAMPLES_MAX: Final = 61
@@ -95,6 +96,7 @@ class Runtime:
             "runtime": _duration(self._clock.now_ms() - self._boot_ms),
             "brokerVersionDesc": version_name(CURRENT_VERSION),
             "brokerVersion": str(CURRENT_VERSION),
+            "contrailVersion": VERSION,
             "brokerActive": "true",
             "startAcceptSendRequestTimeStamp": str(self._live.now.start_accept_send_ms),
             "pageCacheLockTimeMills": "0",
