@@ -211,7 +211,7 @@ class Brokers:
         if route is None:
             raise NoRoute(
                 f"topic {topic!r} is not known to the name servers"
-                f" {';'.join(self.access.name_servers)}"
+                f" {';'.join(self.access.name_servers)}; make it: contrail topic create {topic}"
             )
         return route
 

@@ -145,6 +145,9 @@ class Transaction:
         self._thread = thread
         self._twin = twin
 
+    def __repr__(self) -> str:
+        return repr(self._twin)
+
     def __enter__(self) -> Self:
         self._thread.call(self._twin.__aenter__)
         return self

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from contrailmq.errors import ConfigError
 from contrailmq.spark.home import quick_home
 
 # Java's Arrow compares every place it reads with the size of its buffer, and whether it is null
@@ -51,6 +52,11 @@ def session(
     The session becomes the active one of the calling thread.  Spark looks for the format of a
     write there alone: a thread that only writes has to call this first.
     """
+    if remote is not None and not remote.startswith("sc://"):
+        raise ConfigError(
+            f"remote = {remote!r}: expected sc://host:port of a Spark Connect server; "
+            "master= is for Spark in this process"
+        )
     given = {**SETTINGS, **(settings or {})}
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is not None and master is None and remote.startswith("sc://"):

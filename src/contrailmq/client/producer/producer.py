@@ -257,6 +257,7 @@ class Producer:
             packer=self._packer,
         )
         transaction.on_end = self._trace.ended
+        self._checker.begin()
         return transaction
 
     async def request(self, message: Message, *, timeout_s: float = 3.0) -> ReceivedMessage:

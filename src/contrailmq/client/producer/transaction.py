@@ -73,6 +73,11 @@ class Transaction:
         self._choice: TransactionState | None = None
         self.on_end: OnEnd | None = None
 
+    def __repr__(self) -> str:
+        state = "not begun" if self._receipt is None else f"id={self._receipt.message_id}"
+        choice = "open" if self._choice is None else self._choice.name.lower()
+        return f"<Transaction topic={self._message.topic} group={self._group} {state} {choice}>"
+
     @property
     def receipt(self) -> Receipt:
         """Where the half message is."""
@@ -163,7 +168,17 @@ class Checker:
         self._session = session
         self.group = self._group = group
         self._check = check
+        self._is_told = False
         self.on_end: OnEnd | None = None
+
+    def begin(self) -> None:
+        """Say once that nobody answers for a transaction whose end does not reach the broker."""
+        if self._check is None and not self._is_told:
+            self._is_told = True
+            log.warning(
+                "transactions without a check: the broker will ask how one ended whose end it did "
+                "not hear, and drop its message; give check= to Producer group=%s", self._group
+            )  # fmt: skip
 
     async def __call__(self, request: Command, connection: Connection) -> Command | None:
         """Ask the callback and send the verdict back on the same connection."""
