@@ -256,9 +256,7 @@ class Producer:
             sender=self._sender,
             packer=self._packer,
         )
-        transaction.on_end = self._trace.ended
-        self._checker.begin()
-        return transaction
+        return self._checker.begun(transaction)
 
     async def request(self, message: Message, *, timeout_s: float = 3.0) -> ReceivedMessage:
         """Send a message and return the reply its consumer sends back."""

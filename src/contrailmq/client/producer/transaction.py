@@ -171,14 +171,19 @@ class Checker:
         self._is_told = False
         self.on_end: OnEnd | None = None
 
-    def begin(self) -> None:
-        """Say once that nobody answers for a transaction whose end does not reach the broker."""
+    def begun(self, transaction: Transaction) -> Transaction:
+        """The transaction, whose end is told to ``on_end``, too.
+
+        Says once if nobody answers for one whose end does not reach the broker.
+        """
+        transaction.on_end = self.on_end
         if self._check is None and not self._is_told:
             self._is_told = True
             log.warning(
                 "transactions without a check: the broker will ask how one ended whose end it did "
                 "not hear, and drop its message; give check= to Producer group=%s", self._group
             )  # fmt: skip
+        return transaction
 
     async def __call__(self, request: Command, connection: Connection) -> Command | None:
         """Ask the callback and send the verdict back on the same connection."""
