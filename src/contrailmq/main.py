@@ -89,7 +89,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "store": Entry("contrailmq.admin.commands.store:main", "look into a store directory", _ADMIN),
     "bench": Entry("contrailmq.admin.commands.bench:main", "measure a running cluster", _ADMIN),
-    "sql": Entry("contrailmq.pipelines.query_command:main", "Spark SQL over topics", _SPARK),
+    "sql": Entry(
+        "contrailmq.pipelines.query_command:main", "SQL over topics, by Spark or DuckDB", _SPARK
+    ),
     "pipeline": Entry("contrailmq.pipelines.main:main", "run a Spark pipeline over topics", _SPARK),
     "demo": Entry("contrailmq.demo.main:main", "a tour of everything, in two minutes"),
     "completion": Entry("contrailmq.main:completion", "a completion script for bash, zsh or fish"),

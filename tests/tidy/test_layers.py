@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bulk": {"client", "store", "protocol", "_native", *BASE},
     "arrow": {"bulk", "admin", "client", "protocol", *BASE},
     "spark": {"bulk", "client", "store", "protocol", "_native", *BASE},
-    "pipelines": {"spark", "bulk", "client", "admin", "store", "protocol", *BASE},
+    "pipelines": {"spark", "arrow", "bulk", "client", "admin", "store", "protocol", *BASE},
     "up_replicas": {*BASE},
     "up_metrics": {*BASE},
     "otel": {"client", "protocol", *BASE},

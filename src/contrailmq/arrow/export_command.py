@@ -62,15 +62,15 @@ def _reader(options: argparse.Namespace) -> Any:
     if not options.store:
         return read_topic(
             options.topic, name_servers=name_servers(options), sql=options.sql,
-            **chosen, **_access(options),
+            **chosen, **access_keywords(options),
         )  # fmt: skip
     if options.sql is not None:
         raise UsageError("--sql is judged by brokers; leave out --store, or use --tags")
     return read_store(options.store, topics=options.topic, **chosen)
 
 
-def _access(options: argparse.Namespace) -> dict[str, Any]:
-    """The account and the protection that a command line names."""
+def access_keywords(options: argparse.Namespace) -> dict[str, Any]:
+    """The account and the protection that a command line names, as keywords of ``read_topic``."""
     settings = client_settings(options)
     found: dict[str, Any] = {"timeout_ms": max(1, int(options.timeout * 1000))}
     found["patience_ms"] = found["timeout_ms"]
