@@ -234,6 +234,7 @@ def test_the_readme_runs_as_written() -> None:
         sent = _run_snippet("producer", cluster.name_servers)
         assert sent.count("SEND_OK") == 3
         assert "['order-2'] {\"order\": 2}" in _run_snippet("consumer", cluster.name_servers)
+        assert re.search(r"^[0-9A-F]{32}$", _run_snippet("first", cluster.name_servers), re.M)
     finally:
         cluster.close()
 
