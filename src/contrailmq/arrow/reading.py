@@ -62,6 +62,7 @@ def read_topic(
 
 def read_store(
     path: str | Path | Sequence[str | Path],
+    topic: str | Sequence[str] | None = None,
     *,
     columns: Sequence[str] | None = None,
     since: Moment | None = None,
@@ -70,7 +71,7 @@ def read_store(
 ) -> Any:
     """Read store directories, of a live or a dead broker. Returns a ``pyarrow.RecordBatchReader``.
 
-    Nothing is written there and no broker is asked. Without ``topics`` all of them are read. The
+    Nothing is written there and no broker is asked. Without ``topic`` all of them are read. The
     messages of a queue come in order. ``cores`` says how many threads read (1). With
     ``on_damage="report"`` there is a column ``damage``.
     """
@@ -83,7 +84,7 @@ def read_store(
     from contrailmq.bulk.narrowing import Narrowing
     from contrailmq.bulk.store_ranges import find_store_ranges, store_rows
 
-    named = {"path": path_text(path), **range_texts(since, until)}
+    named = {"path": path_text(path), "topics": topic, **range_texts(since, until)}
     chosen = store_options(option_texts({**named, **options}, STORE_NAMES))
     schema = message_schema(columns, with_damage=not chosen.fail_on_damage)
     directories = Directories(chosen.paths)

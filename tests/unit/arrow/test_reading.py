@@ -94,7 +94,7 @@ def test_a_directory_and_a_time_range_have_what_the_brokers_have(shop: ClusterTh
     columns = ["queue_id", "queue_offset", "body", "store_time", "message_id"]
     keys = [(name, "ascending") for name in ("message_id", "queue_offset")]
     through = read_topic("orders", name_servers=shop.name_servers, columns=columns).read_all()
-    beside = read_store(shop.stores, topics=["orders"], columns=columns, cores=1).read_all()
+    beside = read_store(shop.stores, ["orders"], columns=columns, cores=1).read_all()
     assert beside.sort_by(keys) == through.sort_by(keys)
     where = {"name_servers": shop.name_servers, "columns": ["store_time", "body"]}
     times = read_topic("orders", **where).read_all()["store_time"].to_pylist()
