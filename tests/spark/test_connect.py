@@ -189,7 +189,7 @@ def test_every_pipeline_has_a_project_that_runs(
                 "query": "select o.tags, count(*) as n from orders o"
                          " left semi join _DLQ_billing d on o.keys = d.keys group by all"},
     }  # fmt: skip
-    assert {*settings, "archive"} == set(PROJECTS)
+    assert {*settings, "archive", "table"} == set(PROJECTS)  # a table needs its format's jars
     for name, given in settings.items():
         create(name, tmp_path / name, settings={"nameServers": shop.name_servers, **given})
         _run(tmp_path / name, remote)

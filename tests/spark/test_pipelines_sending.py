@@ -34,7 +34,8 @@ BAD = [number for number in range(COUNT) if number % 5 == 0]
 @pytest.fixture(scope="module")
 def shop() -> Iterator[ClusterThread]:
     """Forty orders, of which the group billing could not bill eight; both sides trace."""
-    cluster = ClusterThread(brokers=2, properties={"traceTopicEnable": "true"})
+    properties = {"traceTopicEnable": "true", "autoCreateTopicEnable": "false"}
+    cluster = ClusterThread(brokers=2, properties=properties)
     try:
         for topic, queues in (("orders", 2), ("again", 2), ("staging", 2)):
             cluster.create_topic(topic, queues=queues)
