@@ -45,6 +45,7 @@ browser: $(READY) ## tests of the console in Chromium, with an accessibility sca
 
 .PHONY: spark
 spark: $(READY) $(STAMPS)/spark ## tests of the Spark connector (Java 17; with Maven also against Java brokers)
+	$(PY) -m pytest -q -n 2 tests/unit/arrow tests/unit/spark tests/unit/pipelines $(ARGS)
 	$(PY) -m pytest -q -m "spark$$(scripts/need --quiet maven || echo ' and not interop')" tests $(ARGS)
 
 .PHONY: bench
