@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TextIO
 
+from contrailmq.client.consumer import settling
 from contrailmq.demo.failover import FailoverFacts, kill_a_primary, why_no_failover
 from contrailmq.demo.lake import Lake, LakeFacts, why_not
 from contrailmq.demo.screen import Screen
@@ -35,11 +37,16 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     """Run the tour."""
     options = parser().parse_args(argv)
     screen = Screen(out)
+    quiet = logging.getLogger(settling.__name__)  # the tour's dead letter is on the screen
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
     try:
         with tempfile.TemporaryDirectory(prefix="contrail-demo-") as directory:
             asyncio.run(_tour(options, Path(directory), screen))
     except asyncio.CancelledError:
         return TERMINATED
+    finally:
+        quiet.setLevel(level)
     return 0
 
 
